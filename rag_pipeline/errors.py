@@ -1,0 +1,93 @@
+"""Every error that this package raises on purpose.
+
+::
+
+    RagPipelineError
+    ├── TerminalError              trying again changes nothing: a person has to act
+    │   ├── ConfigError            corpus.yaml, an environment variable or an argument is wrong
+    │   ├── SourceError            the source cannot be listed, or lists what cannot be right
+    │   ├── ParseError             one document cannot be read as text; the reason is shown beside it
+    │   ├── EmbeddingError         the model cannot be loaded, or refuses the input for good
+    │   │   └── IdentityMismatchError  two vector spaces would be compared
+    │   ├── StoreError             what lies under the data root is not what a manifest names
+    │   │   └── SnapshotNotFoundError
+    │   ├── QueryError             the query or its filter cannot be understood
+    │   └── MissingExtraError      an optional dependency is not installed
+    └── TransientError             trying again may help
+        ├── SourceReadError        an item vanished or could not be read just now
+        ├── LockedError            another refresh of this corpus is at work
+        └── ConflictError          another writer published in between
+
+A message is one readable line (or one line a fault) that names the file, the field and the remedy.
+"""
+
+from __future__ import annotations
+
+
+class RagPipelineError(Exception):
+    """Base of all errors of this package."""
+
+
+class TerminalError(RagPipelineError):
+    """Trying again changes nothing."""
+
+
+class ConfigError(TerminalError):
+    """A configuration file, an environment variable or an argument is wrong."""
+
+
+class SourceError(TerminalError):
+    """A source cannot be listed, or what it lists cannot be right."""
+
+
+class ParseError(TerminalError):
+    """One document cannot be read as text. ``str(error)`` is the reason shown to people."""
+
+
+class EmbeddingError(TerminalError):
+    """An embedding model cannot be loaded, or refuses its input for good."""
+
+
+class IdentityMismatchError(EmbeddingError):
+    """Vectors of two embedder identities would be compared."""
+
+
+class StoreError(TerminalError):
+    """What lies under the data root is not what a manifest names."""
+
+
+class SnapshotNotFoundError(StoreError):
+    """The corpus has no such snapshot, or none at all yet."""
+
+
+class QueryError(TerminalError):
+    """A query or its filter cannot be understood."""
+
+
+class MissingExtraError(TerminalError):
+    """An optional dependency is not installed.
+
+    Args:
+        package: what could not be imported.
+        extra: the extra of this project that brings it.
+        purpose: what it is needed for, as the start of a sentence.
+    """
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}: pip install 'rag-pipeline[{extra}]'")
+
+
+class TransientError(RagPipelineError):
+    """Trying again may help."""
+
+
+class SourceReadError(TransientError):
+    """A source item vanished or could not be read just now."""
+
+
+class LockedError(TransientError):
+    """Another refresh of this corpus is at work."""
+
+
+class ConflictError(TransientError):
+    """Another writer published in between."""
