@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from rag_pipeline.errors import ConfigError, MissingExtraError
+from rag_pipeline.errors import ConfigError
 from rag_pipeline.hashing import value_hash
 
 CORPUS_FILE = "corpus.yaml"
@@ -77,11 +84,16 @@ class SourceConfig(_Strict):
     format: Literal["files", "jsonl", "parquet"] = "files"
     fields: FieldMapping | None = None
 
-    @model_validator(mode="after")
-    def _fields_belong_to_rows(self) -> SourceConfig:
-        if self.format == "files" and self.fields is not None:
-            raise ValueError("fields map the columns of rows: expected with format: jsonl or parquet only")
-        return self
+    @field_validator("fields")
+    @classmethod
+    def _fields_belong_to_rows(cls, fields: FieldMapping | None, others: ValidationInfo) -> FieldMapping | None:
+        if fields is not None and others.data.get("format") == "files":
+            raise ValueError("they map the columns of rows: expected with format: jsonl or parquet only")
+        return fields
+
+
+DEFAULT_OVERLAP = 64
+"""Tokens; a smaller ``size`` without an ``overlap`` beside it takes a seventh of its size."""
 
 
 class ChunkingConfig(_Strict):
@@ -89,13 +101,23 @@ class ChunkingConfig(_Strict):
 
     strategy: Literal["recursive"] = "recursive"
     size: int = Field(default=480, ge=8, le=100_000)
-    overlap: int = Field(default=64, ge=0)
+    overlap: int = Field(default=DEFAULT_OVERLAP, ge=0)
 
-    @model_validator(mode="after")
-    def _overlap_below_size(self) -> ChunkingConfig:
-        if self.overlap >= self.size:
-            raise ValueError(f"overlap: expected less than size ({self.size}), got {self.overlap}")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _overlap_follows_size(cls, values: Any) -> Any:
+        """Whoever sets a small size alone gets an overlap that fits it."""
+        if isinstance(values, dict) and isinstance(values.get("size"), int) and "overlap" not in values:
+            return {**values, "overlap": max(0, min(DEFAULT_OVERLAP, values["size"] // 7))}
+        return values
+
+    @field_validator("overlap")
+    @classmethod
+    def _overlap_below_size(cls, overlap: int, others: ValidationInfo) -> int:
+        size = others.data.get("size")
+        if size is not None and overlap >= size:
+            raise ValueError(f"expected less than size ({size}), got {overlap}")
+        return overlap
 
 
 class EmbeddingConfig(_Strict):
@@ -104,11 +126,12 @@ class EmbeddingConfig(_Strict):
     provider: Literal["static", "hash"] = "static"
     dimensions: int | None = Field(default=None, ge=1, le=8192)
 
-    @model_validator(mode="after")
-    def _static_width_is_fixed(self) -> EmbeddingConfig:
-        if self.provider == "static" and self.dimensions not in (None, 256):
-            raise ValueError(f"dimensions: expected 256 or nothing for provider static, got {self.dimensions}")
-        return self
+    @field_validator("dimensions")
+    @classmethod
+    def _static_width_is_fixed(cls, dimensions: int | None, others: ValidationInfo) -> int | None:
+        if others.data.get("provider") == "static" and dimensions not in (None, 256):
+            raise ValueError(f"expected 256 or nothing for provider static, got {dimensions}")
+        return dimensions
 
 
 class LexicalConfig(_Strict):
@@ -144,7 +167,7 @@ def _check_cron(cron: str) -> str:
             numbers = [int(n) for n in (match.group(1), match.group(2)) if n] if match else []
             step = match.group(3) if match else None
             if not match or any(not low <= n <= high for n in numbers) or numbers != sorted(numbers) or step == "0":
-                raise ValueError(f"expected a {name} of {low} to {high}, *, a range or a step, got {part!r}")
+                raise ValueError(f"expected as {name} {low} to {high}, *, a range or a step, got {part!r}")
     return cron
 
 
@@ -190,6 +213,20 @@ def _check_owner(owner: str) -> str:
     return owner
 
 
+def _check_metadata_names(columns: dict[str, MetadataType]) -> dict[str, MetadataType]:
+    taken = {name.lower() for name in (*FILTER_COLUMNS, *_STORE_COLUMNS)}
+    seen: set[str] = set()
+    for name in columns:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError(f"{name!r}: expected a name of letters, digits and underscores")
+        if name.lower() in taken:
+            raise ValueError(f"{name!r}: every corpus has this column already; expected another name")
+        if name.lower() in seen:
+            raise ValueError(f"{name!r}: another name differs only in capitals, which filters cannot tell apart")
+        seen.add(name.lower())
+    return columns
+
+
 class CorpusConfig(_Strict):
     """One corpus. ``name`` and ``folder`` come from where the file lies, everything else from what it says."""
 
@@ -198,7 +235,7 @@ class CorpusConfig(_Strict):
     description: str = ""
     owners: tuple[Annotated[str, AfterValidator(_check_owner)], ...] = ()
     source: SourceConfig
-    metadata: dict[str, MetadataType] = Field(default_factory=dict)
+    metadata: Annotated[dict[str, MetadataType], AfterValidator(_check_metadata_names)] = Field(default_factory=dict)
     chunking: ChunkingConfig = ChunkingConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
     lexical: LexicalConfig = LexicalConfig()
@@ -208,22 +245,7 @@ class CorpusConfig(_Strict):
     evaluation: EvaluationConfig | None = None
     safety: SafetyConfig = SafetyConfig()
     keep_snapshots: int = Field(default=10, ge=1)
-
-    @model_validator(mode="after")
-    def _metadata_names_are_free(self) -> CorpusConfig:
-        taken = {name.lower() for name in (*FILTER_COLUMNS, *_STORE_COLUMNS)}
-        seen: set[str] = set()
-        for name in self.metadata:
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-                raise ValueError(f"metadata.{name}: expected a name of letters, digits and underscores")
-            if name.lower() in taken:
-                raise ValueError(f"metadata.{name}: every corpus has this column already; expected another name")
-            if name.lower() in seen:
-                raise ValueError(
-                    f"metadata.{name}: another name differs only in capitals, which filters cannot tell apart"
-                )
-            seen.add(name.lower())
-        return self
+    keep_days: int | None = Field(default=None, ge=1)
 
     @property
     def file(self) -> Path:
@@ -248,153 +270,5 @@ def data_root(override: str | os.PathLike[str] | None = None) -> Path:
     """
     root = str(override or os.environ.get(DATA_VARIABLE) or "data")
     if "://" in root:
-        raise ConfigError(
-            f"{DATA_VARIABLE}={root}: expected a path of this machine; object stores are not supported yet"
-        )
+        raise ConfigError(f"{DATA_VARIABLE}={root}: expected a path of this machine; object stores are not supported yet")
     return Path(root).resolve()
-
-
-def load_corpus(folder: Path) -> CorpusConfig:
-    """Read the corpus.yaml of one folder.
-
-    Raises:
-        ConfigError: with every fault of the file, one a line, each naming file, key and what was expected.
-    """
-    file = folder / CORPUS_FILE
-    name = folder.name
-    if not NAME_PATTERN.fullmatch(name) or name in RESERVED_NAMES:
-        raise ConfigError(f"{file}: the folder's name is the corpus's name; expected [a-z][a-z0-9_]*, got {name!r}")
-    values = _read_yaml(file)
-    faults = [
-        f"{file}: {key}: the folder gives it, expected no such key" for key in ("name", "folder") if key in values
-    ]
-    known = {key: value for key, value in values.items() if key not in ("name", "folder")}
-    try:
-        config = CorpusConfig.model_validate({**_tuples(known), "name": name, "folder": folder.resolve()})
-    except ValidationError as error:
-        raise ConfigError("\n".join([*faults, *(f"{file}: {line}" for line in _fault_lines(error))])) from None
-    if faults:
-        raise ConfigError("\n".join(faults))
-    return config
-
-
-def corpus_folders(root: Path) -> list[Path]:
-    """The folders under the corpora root that hold a corpus.yaml, by name."""
-    if not root.is_dir():
-        return []
-    return sorted(path.parent for path in root.glob(f"*/{CORPUS_FILE}"))
-
-
-def load_corpora(root: Path) -> list[CorpusConfig]:
-    """Read every corpus under the corpora root.
-
-    Raises:
-        ConfigError: with the faults of all files together.
-    """
-    configs: list[CorpusConfig] = []
-    faults: list[str] = []
-    for folder in corpus_folders(root):
-        try:
-            configs.append(load_corpus(folder))
-        except ConfigError as error:
-            faults.append(str(error))
-    if faults:
-        raise ConfigError("\n".join(faults))
-    return configs
-
-
-def find_corpus(root: Path, name: str) -> CorpusConfig:
-    """Read the corpus of this name.
-
-    Raises:
-        ConfigError: there is none; the message lists those that exist.
-    """
-    folder = root / name
-    if not NAME_PATTERN.fullmatch(name) or not (folder / CORPUS_FILE).is_file():
-        names = ", ".join(path.name for path in corpus_folders(root)) or "none"
-        raise ConfigError(
-            f"no corpus {name!r} under {root} (there: {names}); `rag-pipeline new {name} --source PATH` makes one"
-        )
-    return load_corpus(folder)
-
-
-def _read_yaml(file: Path) -> dict[str, Any]:
-    try:
-        import yaml
-    except ImportError:
-        raise MissingExtraError("PyYAML", "pipeline", f"reading {file}") from None
-
-    class StrictLoader(yaml.SafeLoader):
-        """A safe loader that refuses a key written twice: YAML itself would drop the first silently."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            seen: set[Any] = set()
-            for key_node, _ in node.value:
-                key = self.construct_object(key_node, deep=True)
-                if isinstance(key, (str, int, float, bool)) and key in seen:
-                    raise yaml.MarkedYAMLError(
-                        problem=f"key {key!r} is written twice", problem_mark=key_node.start_mark
-                    )
-                seen.add(key if isinstance(key, (str, int, float, bool)) else str(key))
-            return super().construct_mapping(node, deep)
-
-    try:
-        values = yaml.load(file.read_text(encoding="utf-8-sig"), StrictLoader)
-    except yaml.MarkedYAMLError as error:
-        where = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{file}{where}: not valid YAML: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    if not isinstance(values, dict):
-        raise ConfigError(
-            f"{file}: expected keys such as `source:`, got {'nothing' if values is None else type(values).__name__}"
-        )
-    return {str(key): value for key, value in values.items()}
-
-
-def _tuples(value: Any) -> Any:
-    """Lists of a YAML file as tuples, which the frozen models hold; strict mode takes nothing else for them."""
-    if isinstance(value, dict):
-        return {key: _tuples(inner) for key, inner in value.items()}
-    return tuple(_tuples(inner) for inner in value) if isinstance(value, list) else value
-
-
-def _fault_lines(error: ValidationError) -> Iterator[str]:
-    for fault in error.errors():
-        key = ".".join(str(part) for part in fault["loc"])
-        got = "" if fault["type"] == "missing" else f", got {_shown(fault['input'])}"
-        match fault["type"]:
-            case "extra_forbidden":
-                yield f"{key}: unknown key; expected one of {', '.join(_known_keys(fault['loc']))}"
-            case "missing":
-                yield f"{key}: required, but not there"
-            case "value_error":
-                message = str(fault["ctx"]["error"])
-                yield f"{key}: {message}" if key else message
-            case "tuple_type":
-                yield f"{key}: expected a list{got}"
-            case "model_type" | "dict_type":
-                yield f"{key}: expected keys and values{got}"
-            case "literal_error":
-                yield f"{key}: expected one of {fault['ctx']['expected'].replace(chr(39), '')}{got}"
-            case _:
-                yield f"{key}: expected {fault['msg'].removeprefix('Input should be ')}{got}"
-
-
-def _shown(value: Any) -> str:
-    text = repr(list(value) if isinstance(value, tuple) else value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _known_keys(location: tuple[int | str, ...]) -> list[str]:
-    model: Any = CorpusConfig
-    for part in location[:-1]:
-        annotation = model.model_fields[str(part)].annotation
-        model = next(
-            (arg for arg in (annotation, *getattr(annotation, "__args__", ())) if hasattr(arg, "model_fields")), None
-        )
-        if model is None:
-            return []
-    return [key for key in model.model_fields if key not in ("name", "folder")]

@@ -1,0 +1,39 @@
+# `make demo` and `make test` set up what they need: Python 3.10 or newer, git and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export DAGSTER_HOME := $(CURDIR)
+CHECKED := rag_pipeline rag_pipeline_tests benchmarks
+
+.PHONY: demo test dev lint format clean
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Python 3.10 or newer is needed; set PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline,dev]'
+	@touch $@
+
+demo: $(READY)  ## refresh the sample corpora under Dagster and ask three questions
+	@$(BIN)/rag-pipeline refresh handbook faq
+	@for question in "how do I add a corpus?" "what happens when a file cannot be read?" "which columns can a filter name?"; do \
+		echo; echo "handbook: $$question"; $(BIN)/rag-pipeline search handbook -k 2 -- "$$question" || exit 1; done
+	@echo "The runs, checks and figures are in the Dagster UI: make dev"
+
+test: $(READY)  ## the tests
+	$(BIN)/python -m pytest
+
+dev: $(READY)  ## the Dagster UI on this project, at http://127.0.0.1:3000
+	$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1
+
+lint: $(READY)  ## ruff and mypy
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+
+clean:  ## remove everything that was made: the environment, the stores, Dagster's history
+	rm -rf $(VENV) data history schedules storage logs .logs_queue .telemetry

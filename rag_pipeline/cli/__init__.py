@@ -1,0 +1,5 @@
+"""The rag-pipeline command."""
+
+from rag_pipeline.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,63 @@
+"""`rag-pipeline diff`: what changed from one snapshot to another."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rag_pipeline.cli.output import print_json, print_line, print_table
+from rag_pipeline.config import corpora_root
+from rag_pipeline.query import Index
+
+_SHOWN = 20
+
+
+def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser("diff", parents=[common], help="compare two snapshots of a corpus")
+    parser.add_argument("corpus")
+    parser.add_argument("before", type=int, metavar="A")
+    parser.add_argument("after", type=int, metavar="B")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rag_pipeline.corpus_files import find_corpus
+    from rag_pipeline.evaluation import compare_snapshots, load_query_set
+
+    before = Index.open(arguments.corpus, snapshot=arguments.before)
+    after = Index.open(arguments.corpus, snapshot=arguments.after)
+    corpus = find_corpus(corpora_root(), arguments.corpus)
+    queries = load_query_set(corpus) if corpus.evaluation is not None else None
+    difference = compare_snapshots(before, after, queries)
+    if arguments.json:
+        print_json(difference.model_dump(mode="json", by_alias=True))
+        return 0
+    print_line(f"{difference.corpus}: from snapshot {difference.before} to {difference.after}")
+    for sign, names in (
+        ("+", difference.documents_added),
+        ("~", difference.documents_changed),
+        ("-", difference.documents_removed),
+    ):
+        for name in names[:_SHOWN]:
+            print_line(f"  {sign} {name}")
+        if len(names) > _SHOWN:
+            print_line(f"  {sign} … {len(names) - _SHOWN} more")
+    print_line(f"  chunks: {difference.chunks_added} added, {difference.chunks_removed} removed")
+    if difference.configuration_changed:
+        print_line(f"  configuration: {', '.join(difference.configuration_changed)} changed")
+    if difference.figures is not None:
+        print_line(f"  {len(difference.moved)} queries have other first ten")
+        for moved in difference.moved[:_SHOWN]:
+            print_line(f"    {moved.query_id}: {moved.text[:80]} ({len(moved.entered)} came in, {len(moved.left)} went out)")
+        old, new = difference.figures
+        rows = [
+            [
+                mode,
+                f"{old.modes[mode].ndcg_at_10:.3f}",
+                f"{new.modes[mode].ndcg_at_10:.3f}",
+                f"{new.modes[mode].ndcg_at_10 - old.modes[mode].ndcg_at_10:+.3f}",
+            ]
+            for mode in new.modes
+        ]
+        print_table(("ndcg@10", str(old.snapshot), str(new.snapshot), "change"), rows)
+    return 0

@@ -1,0 +1,56 @@
+"""Arguments in, exit code out: 0 done, 1 failed, 2 bad usage or configuration. Errors are one readable line on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from rag_pipeline.cli import cache, corpora, diff, doctor, evaluate, history, new, refresh, rollback, search
+from rag_pipeline.errors import ConfigError, MissingExtraError, QueryError, RagPipelineError
+
+DONE, FAILED, BAD_USAGE = 0, 1, 2
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands. Each command's module adds its own arguments and names the function that runs it."""
+    parser = argparse.ArgumentParser(
+        prog="rag-pipeline",
+        description="Refresh corpora of documents into searchable snapshots, and search them.",
+        epilog="RAG_PIPELINE_CORPORA and RAG_PIPELINE_DATA move the folders of the corpora and of their stores "
+        "(by default ./corpora and ./data). `--` ends the options, so that a query may begin with a dash.",
+    )
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print JSON for machines")
+    common.add_argument("--debug", action="store_true", help="print the trace of an error")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in (corpora, new, refresh, search, evaluate, history, diff, rollback, cache, doctor):
+        module.add_arguments(commands, common)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        The exit code. Bad usage ends the process through argparse, with code 2 too.
+    """
+    arguments = build_parser().parse_args(argv)
+    run: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        return run(arguments)
+    except RagPipelineError as error:
+        if arguments.debug:
+            traceback.print_exc()
+        else:
+            sys.stderr.write(f"rag-pipeline: {error}\n")
+        return BAD_USAGE if isinstance(error, (ConfigError, QueryError, MissingExtraError)) else FAILED
+    except KeyboardInterrupt:
+        sys.stderr.write("rag-pipeline: stopped; a refresh goes on where it was when it is started again\n")
+        return 130
+    except BrokenPipeError:
+        # The reader of the output (head, less) has left; what Python flushes at exit must not raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED

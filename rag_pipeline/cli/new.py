@@ -1,0 +1,126 @@
+"""`rag-pipeline new`: write a corpus.yaml for a folder or file of documents, with comments that explain it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rag_pipeline.cli.output import print_json, print_line
+from rag_pipeline.config import CORPUS_FILE, NAME_PATTERN, RESERVED_NAMES, corpora_root
+from rag_pipeline.errors import ConfigError
+
+_READABLE = (".md", ".markdown", ".mdx", ".txt", ".rst", ".html", ".htm", ".xhtml")
+_FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+_ID_NAMES = ("id", "_id", "doc_id", "docid")
+_TITLE_NAMES = ("title", "question", "name")
+_TEXT_NAMES = ("text", "body", "content", "answer")
+
+_TEMPLATE = """\
+# The corpus {name}. Every key but `source` may be left out; unknown keys are refused.
+# `rag-pipeline refresh {name}` reads it; Dagster shows it as the group {name} with the job refresh_{name}.
+description: ""                    # one line for the Dagster UI
+owners: []                         # ["team:docs", "a.person@example.com"]
+
+{source}
+
+# Columns for filters, from front matter or from the fields of a record: string, int, float, bool or timestamp.
+# `rag-pipeline search {name} QUERY --where "year >= 2024"` needs {{year: int}} here.
+metadata: {{}}
+
+chunking: {{size: 480, overlap: 64}} # tokens of the embedding model; overlap is repeated from one chunk to the next
+
+embedding: {{provider: static}}      # static: built in, deterministic, no network
+
+lexical: {{language: english}}       # the stemmer of the lexical index; none for no stemming
+
+# When Dagster refreshes it (cron and time zone). Without this block the schedule is there, but stopped.
+# schedule: {{cron: "0 3 * * *", timezone: UTC}}
+
+# After how many hours without a refresh the Dagster UI shows the corpus as late.
+# freshness: {{max_age_hours: 26}}
+
+# A refresh that would delete or fail more than this part of the documents stops, and what is served stays.
+safety: {{max_delete_fraction: 0.3, max_failed_fraction: 0.1}}
+"""
+
+
+def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser("new", parents=[common], help="make a corpus of a folder or file of documents")
+    parser.add_argument("name", help="lower-case letters, digits and underscores; the first is a letter")
+    parser.add_argument("--source", required=True, metavar="PATH", help="a folder, or a .jsonl or .parquet file")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    name, source = arguments.name, Path(arguments.source).expanduser()
+    if not NAME_PATTERN.fullmatch(name) or name in RESERVED_NAMES:
+        raise ConfigError(f"NAME: expected [a-z][a-z0-9_]* and none of {', '.join(RESERVED_NAMES)}, got {name!r}")
+    if not source.exists():
+        raise ConfigError(f"--source {source}: there is no such file or folder")
+    file = corpora_root() / name / CORPUS_FILE
+    if file.exists():
+        raise ConfigError(f"{file} exists already; choose another name or edit it")
+    text = _TEMPLATE.format(name=name, source=_source_block(source, file.parent))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    if arguments.json:
+        print_json({"corpus": name, "file": str(file)})
+    else:
+        print_line(f"wrote {file}")
+        print_line(f"next: rag-pipeline refresh {name}")
+    return 0
+
+
+def _source_block(source: Path, folder: Path) -> str:
+    path = json.dumps(_written_path(source, folder), ensure_ascii=False)
+    kind = _FORMATS.get(source.suffix.lower())
+    if source.is_file() and kind:
+        fields = ", ".join(f"{key}: {json.dumps(value)}" for key, value in _guess_fields(source, kind).items())
+        return (
+            "# One document a record. `fields` name the record's id, title and text; the other fields become metadata.\n"
+            f"source: {{path: {path}, format: {kind}, fields: {{{fields}}}}}"
+        )
+    if source.is_file():
+        return f"source: {{path: {path}}}"
+    patterns = ", ".join(json.dumps(f"**/*{ending}") for ending in _endings(source))
+    return (
+        "# Where the documents are: a path relative to this file, or absolute. Hidden files are left out.\n"
+        f"source:\n  path: {path}\n  include: [{patterns}]\n  exclude: []"
+    )
+
+
+def _written_path(source: Path, folder: Path) -> str:
+    """Relative when the source lies in the corpora's neighbourhood, so that a checkout works wherever it is."""
+    absolute, base = source.resolve(), folder.parent.parent.resolve()
+    return os.path.relpath(absolute, folder.resolve()) if absolute.is_relative_to(base) else str(absolute)
+
+
+def _endings(folder: Path) -> list[str]:
+    """The readable endings that are found in the folder, most frequent first."""
+    found = Counter(Path(name).suffix for _, _, names in os.walk(folder) for name in names)
+    endings = [ending for ending, _ in found.most_common() if ending.lower() in _READABLE]
+    return endings or [".md", ".txt", ".html", ".rst"]
+
+
+def _guess_fields(source: Path, kind: str) -> dict[str, str]:
+    names: list[str] = []
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        names = list(pq.read_schema(source).names)
+    else:
+        with source.open(encoding="utf-8-sig", errors="replace") as lines:
+            try:
+                record = json.loads(next(lines, "{}"))
+            except ValueError:
+                record = {}
+        names = list(record) if isinstance(record, dict) else []
+    fields = {"id": next((name for name in _ID_NAMES if name in names), "id")}
+    title = next((name for name in _TITLE_NAMES if name in names), None)
+    if title is not None:
+        fields["title"] = title
+    return {**fields, "text": next((name for name in _TEXT_NAMES if name in names), "text")}

@@ -1,0 +1,137 @@
+"""`rag-pipeline refresh`: reconcile corpora with their sources and publish what changed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rag_pipeline.cli.output import print_json, print_line
+from rag_pipeline.config import CorpusConfig, corpora_root, data_root
+from rag_pipeline.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from rag_pipeline.orchestration import RefreshOutcome
+
+
+def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser("refresh", parents=[common], help="reconcile corpora with their sources and publish")
+    parser.add_argument("corpora", nargs="*", metavar="CORPUS", help="by default all")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--full", action="store_true", help="read and rebuild everything, whatever looks unchanged")
+    parser.add_argument("--allow-deletes", action="store_true", help="lift the limit on how many documents may vanish")
+    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS", help="wait for another refresh to finish")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    corpora = _chosen(arguments.corpora)
+    data_root()
+    if arguments.dry_run:
+        return _dry_run(arguments, corpora)
+    try:
+        from rag_pipeline.orchestration import RefreshSettings, run_refresh
+        from rag_pipeline.orchestration.run import quiet_dagster
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(str(error.name), "pipeline", "refreshing a corpus") from None
+    quiet_dagster()
+    outcomes = []
+    for corpus in corpora:
+        settings = RefreshSettings(full=arguments.full, allow_deletes=arguments.allow_deletes, wait_seconds=arguments.wait)
+        outcome = run_refresh(corpus, settings, _reporter(arguments))
+        outcomes.append(outcome)
+        if outcome.error is not None:
+            sys.stderr.write(f"rag-pipeline: {outcome.error}\n")
+        elif not arguments.json:
+            print_line(_summary(outcome))
+    if arguments.json:
+        print_json([_outcome_json(outcome) for outcome in outcomes])
+    return 1 if any(outcome.error is not None for outcome in outcomes) else 0
+
+
+def _chosen(names: list[str]) -> list[CorpusConfig]:
+    from rag_pipeline.corpus_files import find_corpus, load_corpora
+
+    root = corpora_root()
+    if names:
+        return [find_corpus(root, name) for name in dict.fromkeys(names)]
+    corpora = load_corpora(root)
+    if not corpora:
+        raise ConfigError(f"no corpora under {root}; `rag-pipeline new NAME --source PATH` makes one")
+    return corpora
+
+
+def _reporter(arguments: argparse.Namespace) -> Any:
+    from rag_pipeline.refresh import Silent
+
+    if arguments.json or not sys.stderr.isatty():
+        return Silent()
+    from rag_pipeline.cli.progress import TerminalProgress
+
+    return TerminalProgress()
+
+
+def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
+    from rag_pipeline.refresh.context import RefreshContext
+    from rag_pipeline.refresh.plan import plan_refresh
+
+    plans = [
+        plan_refresh(RefreshContext(corpus, data_root(), full=arguments.full, allow_deletes=arguments.allow_deletes))
+        for corpus in corpora
+    ]
+    if arguments.json:
+        print_json([plan.model_dump(mode="json") for plan in plans])
+        return 0
+    for plan in plans:
+        print_line(
+            f"{plan.corpus}: {plan.items_new} new, {plan.items_changed} changed, {plan.items_gone} gone, "
+            f"{plan.items_unchanged} unchanged items"
+        )
+        for reason in plan.reasons or ("nothing else to do",):
+            print_line(f"  {reason}")
+    return 0
+
+
+def _summary(outcome: RefreshOutcome) -> str:
+    values = _outcome_json(outcome)
+    documents, chunks = values["documents"], values["chunks"]
+    if values["status"] == "held":
+        head = f"{outcome.corpus}: snapshot {values['snapshot']} is held by a rollback, nothing was published"
+    elif values["status"] == "unchanged":
+        head = f"{outcome.corpus}: nothing changed; snapshot {values['snapshot']} stays"
+    else:
+        head = f"{outcome.corpus}: snapshot {values['snapshot']} published"
+    failed = f", {documents['failed']} failed" if documents["failed"] else ""
+    return (
+        f"{head}: {documents['total']} documents ({documents['added']} added, {documents['changed']} changed, "
+        f"{documents['removed']} removed{failed}), {chunks['total']} chunks, "
+        f"{values['embedded']} texts embedded, {outcome.seconds:.1f} s"
+    )
+
+
+def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
+    """A refresh as `refresh --json` prints it; what a failed run did not get to is null."""
+    reports = {stage: report.model_dump(mode="json") for stage, report in outcome.reports.items()}
+    documents, chunks = reports.get("documents"), reports.get("chunks")
+    embeddings, snapshot = reports.get("embeddings"), reports.get("snapshot")
+    status = "failed" if outcome.error is not None else "unchanged"
+    if outcome.error is None and snapshot is not None and snapshot["published"]:
+        status = "published"
+    elif outcome.error is None and snapshot is not None and snapshot["held"]:
+        status = "held"
+    counted = ("total", "added", "changed", "removed", "unchanged", "failed")
+    return {
+        "corpus": outcome.corpus,
+        "status": status,
+        "snapshot": snapshot["snapshot"] if snapshot else None,
+        "documents": {name: documents[name] for name in counted} if documents else None,
+        "failures": documents["failures"] if documents else [],
+        "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,
+        "embedded": embeddings["embedded"] if embeddings else None,
+        "cached": embeddings["cached"] if embeddings else None,
+        # The embedders of this version run on this machine.
+        "cost_usd": 0.0 if embeddings else None,
+        "seconds": outcome.seconds,
+        "run_id": outcome.run_id,
+        "error": outcome.error,
+    }

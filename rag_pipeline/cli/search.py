@@ -1,0 +1,99 @@
+"""`rag-pipeline search` and `rag-pipeline explain`: query what is served of a corpus."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rag_pipeline.cli.output import print_json, print_line
+from rag_pipeline.query import Explanation, Hit, Index
+from rag_pipeline.query.index import MODES
+
+_LINES_SHOWN, _WIDTH = 6, 110
+_JSON_FIELDS = {
+    "rank", "score", "source", "document_id", "chunk_id", "text", "metadata", "title", "heading_path", "page", "sources",
+}  # fmt: skip
+
+
+def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
+    for name, run, what in (
+        ("search", run_search, "search a corpus"),
+        ("explain", run_explain, "search a corpus and show why each hit stands where it stands"),
+    ):
+        parser = commands.add_parser(name, parents=[common], help=what)
+        parser.add_argument("corpus")
+        parser.add_argument("query", help="taken as words; put -- before a query that begins with a dash")
+        parser.add_argument("-k", type=int, default=10, metavar="N", help="how many hits (default 10)")
+        parser.add_argument("--mode", choices=MODES, default="hybrid")
+        parser.add_argument("--where", metavar="SQL", help="a condition such as \"path LIKE 'ops/%%'\"")
+        parser.add_argument("--snapshot", type=int, metavar="N", help="a kept snapshot instead of the one that is served")
+        parser.set_defaults(run=run)
+
+
+def run_search(arguments: argparse.Namespace) -> int:
+    index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
+    hits = index.search(arguments.query, arguments.k, arguments.mode, arguments.where)
+    if arguments.json:
+        print_json({**_head(index, arguments), "hits": [hit.model_dump(mode="json", include=_JSON_FIELDS) for hit in hits]})
+        return 0
+    if not hits:
+        print_line("nothing found")
+    for hit in hits:
+        _print_hit(hit)
+    return 0
+
+
+def run_explain(arguments: argparse.Namespace) -> int:
+    index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
+    explanations = index.explain(arguments.query, arguments.k, arguments.mode, arguments.where)
+    if arguments.json:
+        print_json({**_head(index, arguments), "hits": [_explanation_json(one) for one in explanations]})
+        return 0
+    if not explanations:
+        print_line("nothing found")
+    for explanation in explanations:
+        _print_explanation(explanation, arguments.mode)
+    return 0
+
+
+def _head(index: Index, arguments: argparse.Namespace) -> dict[str, Any]:
+    return {"corpus": index.corpus, "snapshot": index.snapshot, "mode": arguments.mode}
+
+
+def _explanation_json(explanation: Explanation) -> dict[str, Any]:
+    values = explanation.model_dump(mode="json", exclude={"hit"})
+    return {**explanation.hit.model_dump(mode="json", include=_JSON_FIELDS), **values}
+
+
+def _print_title(hit: Hit) -> None:
+    where = f"  [{hit.heading_path}]" if hit.heading_path else ""
+    also = f"  (and {len(hit.sources) - 1} more)" if len(hit.sources) > 1 else ""
+    print_line(f"{hit.rank:>3}  {hit.score:.4f}  {hit.source}{also}{where}")
+
+
+def _print_hit(hit: Hit) -> None:
+    _print_title(hit)
+    lines = [line for line in hit.text.splitlines() if line.strip()]
+    for line in lines[:_LINES_SHOWN]:
+        print_line(f"     {line if len(line) <= _WIDTH else line[: _WIDTH - 1] + '…'}")
+    if len(lines) > _LINES_SHOWN:
+        print_line(f"     … {len(lines) - _LINES_SHOWN} more lines")
+    print_line()
+
+
+def _print_explanation(explanation: Explanation, mode: str) -> None:
+    _print_title(explanation.hit)
+    for name, arm in (("vector", explanation.vector), ("bm25", explanation.bm25)):
+        place = f"rank {arm.rank}" if arm.rank is not None else f"not among its first {explanation.candidates_per_arm}"
+        if mode not in ("hybrid", name):
+            place = "not asked"
+        score = f"score {arm.score:.4f}" if arm.score is not None else "no score: holds no query term"
+        if name == "vector" and arm.score is None:
+            score = "no score: the query has no token"
+        print_line(f"     {name:<7} {place}, {score}, adds {arm.contribution:.6f}")
+    for term in sorted(explanation.terms, key=lambda term: -term.contribution):
+        print_line(
+            f"             {term.term}: {term.contribution:.4f} = {term.frequency} in the chunk, "
+            f"in {term.chunks_with_term} chunks, idf {term.idf:.4f}"
+        )
+    print_line()

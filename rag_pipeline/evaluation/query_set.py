@@ -1,0 +1,72 @@
+"""Query sets in BEIR layout: queries.jsonl and qrels.tsv."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_pipeline.config import CorpusConfig
+from rag_pipeline.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """``queries`` maps query id to text; ``qrels`` maps query id to its judged documents and their grades.
+
+    Only queries with at least one document judged relevant are kept.
+    """
+
+    queries: dict[str, str]
+    qrels: dict[str, dict[str, int]]
+
+
+def load_query_set(corpus: CorpusConfig) -> QuerySet:
+    """Read the query set that a corpus.yaml names.
+
+    Raises:
+        ConfigError: it names none, or a file cannot be read; the message names file and line.
+    """
+    if corpus.evaluation is None:
+        raise ConfigError(f"{corpus.file}: evaluation: not there; expected {{queries: FILE.jsonl, qrels: FILE.tsv}}")
+    queries = _read_queries(corpus.folder / corpus.evaluation.queries)
+    qrels = _read_qrels(corpus.folder / corpus.evaluation.qrels)
+    judged = {query: grades for query, grades in qrels.items() if query in queries and any(g > 0 for g in grades.values())}
+    if not judged:
+        raise ConfigError(f"{corpus.file}: evaluation: no query of queries has a relevant document in qrels")
+    return QuerySet({query: queries[query] for query in judged}, judged)
+
+
+def _read_queries(file: Path) -> dict[str, str]:
+    queries = {}
+    for number, line in enumerate(_lines(file), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            queries[str(record["_id"])] = str(record["text"])
+        except (ValueError, KeyError, TypeError):
+            raise ConfigError(f'{file}:{number}: expected {{"_id": "…", "text": "…"}}, got {line[:60]!r}') from None
+    return queries
+
+
+def _read_qrels(file: Path) -> dict[str, dict[str, int]]:
+    qrels: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(_lines(file), 1):
+        cells = line.rstrip("\r").split("\t")
+        if not line.strip() or (number == 1 and cells[-1].strip() == "score"):
+            continue
+        try:
+            query, document, grade = cells
+            qrels.setdefault(query, {})[document] = int(grade)
+        except ValueError:
+            expected = "query-id, corpus-id and a whole number, separated by tabs"
+            raise ConfigError(f"{file}:{number}: expected {expected}, got {line[:60]!r}") from None
+    return qrels
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: cannot be read: {error}") from None

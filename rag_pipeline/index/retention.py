@@ -1,0 +1,139 @@
+"""Which snapshots are kept, and making room: dropped snapshots, files that nothing names, tables grown ragged.
+
+Everything here may be interrupted at any point and started again. A manifest goes first, so that nobody opens what is
+being taken apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from rag_pipeline.contracts import Contract, Manifest
+from rag_pipeline.index.snapshot import manifest_file, read_manifest, read_pointer, snapshot_numbers, tag_name
+from rag_pipeline.index.store import CHUNKS, DOCUMENTS, ITEMS, VECTORS, CorpusStore
+from rag_pipeline.index.working_segments import read_working_segments
+from rag_pipeline.write_points import reached
+
+_READER_GRACE = timedelta(minutes=10)
+"""A file or version that nothing names any more stays this long for a reader that is just opening it."""
+
+_FRAGMENTS = 24
+"""Compaction writes a table anew, and kept snapshots keep the old copy: so it waits until this many pieces have come
+together, which is more refreshes than snapshots are kept by default."""
+_DELETED_FRACTION = 0.25
+
+
+class Maintenance(Contract):
+    """What was made room from."""
+
+    snapshots_dropped: tuple[int, ...]
+    files_deleted: int
+    tables_compacted: tuple[str, ...]
+
+
+def maintain(store: CorpusStore, keep_snapshots: int, keep_days: int | None) -> Maintenance:
+    """Drop old snapshots and what only they named; compact tables whose statistics ask for it."""
+    dropped = drop_snapshots(store, keep_snapshots, keep_days)
+    files = delete_spare_files(store, _READER_GRACE)
+    compacted = tuple(name for name in (ITEMS, DOCUMENTS, CHUNKS, VECTORS) if _compact(store.table(name)))
+    return Maintenance(snapshots_dropped=tuple(dropped), files_deleted=files, tables_compacted=compacted)
+
+
+def drop_snapshots(store: CorpusStore, keep_snapshots: int, keep_days: int | None) -> list[int]:
+    """Drop the snapshots that are neither served, nor among the newest, nor young enough. Returns their numbers."""
+    pointer = read_pointer(store)
+    if pointer is None:
+        return []
+    numbers = snapshot_numbers(store)
+    newest = set(numbers[-keep_snapshots:]) | {pointer.snapshot}
+    limit = datetime.now(timezone.utc) - timedelta(days=keep_days) if keep_days is not None else None
+    dropped = []
+    for number in numbers:
+        if number in newest or (limit is not None and read_manifest(store, number).created_at >= limit):
+            continue
+        reached("manifest.delete.before")
+        manifest_file(store, number).unlink()
+        reached("manifest.delete.after")
+        dropped.append(number)
+    delete_spare_tags(store)
+    return dropped
+
+
+def delete_spare_tags(store: CorpusStore) -> list[str]:
+    """Delete the tags of the vector table that belong to no kept snapshot."""
+    table = store.table(VECTORS)
+    if table is None:
+        return []
+    spare = spare_tags(store, table)
+    for tag in spare:
+        reached("tag.delete.before")
+        table.tags.delete(tag)
+        reached("tag.delete.after")
+    return spare
+
+
+def spare_tags(store: CorpusStore, table: Any) -> list[str]:
+    kept = {tag_name(number) for number in snapshot_numbers(store)}
+    return sorted(tag for tag in table.tags.list() if tag.startswith("snapshot-") and tag not in kept)
+
+
+def spare_files(store: CorpusStore) -> list[Path]:
+    """Segment files that neither a kept snapshot nor the next one names, manifests that were never published, and
+    temporary files of writers that died."""
+    manifests: Sequence[Manifest] = [read_manifest(store, number) for number in snapshot_numbers(store)]
+    working = read_working_segments(store.bm25)
+    segments = [segment for manifest in manifests for segment in manifest.bm25] + list(working.segments if working else ())
+    named = {segment.file for segment in segments} | {segment.deletions_file for segment in segments}
+    pointer = read_pointer(store)
+    spare = []
+    for folder in (store.bm25, store.snapshots, store.root):
+        for path in folder.iterdir() if folder.is_dir() else ():
+            unpublished = (
+                path.suffix == ".json" and path.stem.isdigit() and (pointer is None or int(path.stem) > pointer.newest)
+            )
+            unnamed = folder == store.bm25 and path.suffix == ".arrow" and path.name not in named
+            if path.is_file() and (path.name.endswith(".tmp") or unnamed or unpublished):
+                spare.append(path)
+    return sorted(spare)
+
+
+def delete_spare_files(store: CorpusStore, grace: timedelta) -> int:
+    """Delete the spare files that are older than ``grace``. Returns how many."""
+    limit = (datetime.now(timezone.utc) - grace).timestamp()
+    deleted = 0
+    for path in spare_files(store):
+        if path.stat().st_mtime <= limit:
+            reached("spare_file.delete.before")
+            path.unlink()
+            deleted += 1
+    return deleted
+
+
+def _compact(table: Any | None) -> bool:
+    """Compact a table in many pieces or with many deleted rows, and clean up versions that no tag keeps.
+
+    LanceDB refuses to clean up when a tagged version lies in the window, so that the window ends before the oldest tag.
+    """
+    if table is None:
+        return False
+    newest = table.list_versions()[-1]["metadata"]
+    deleted, rows = int(newest.get("total_deletion_file_rows", 0)), int(newest.get("total_data_file_rows", 0))
+    ragged = table.stats()["fragment_stats"]["num_fragments"] >= _FRAGMENTS or deleted > _DELETED_FRACTION * max(rows, 1)
+    prunable = len(table.list_versions()) > 2 * _FRAGMENTS
+    if not ragged and not prunable:
+        return False
+    reached(f"{table.name}.compact.before")
+    table.optimize(cleanup_older_than=_cleanup_window(table))
+    reached(f"{table.name}.compact.after")
+    return True
+
+
+def _cleanup_window(table: Any) -> timedelta:
+    tagged = {tag["version"] for tag in table.tags.list().values()}
+    # LanceDB's time stamps are naive, in local time.
+    ages = [datetime.now() - version["timestamp"] for version in table.list_versions() if version["version"] in tagged]
+    needed: list[timedelta] = [age + timedelta(seconds=60) for age in ages]
+    return max([_READER_GRACE, *needed])

@@ -1,0 +1,51 @@
+"""Where a corpus's store lies under the data root."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rag_pipeline.lance import connect, open_table
+
+ITEMS = "items"
+"""What the source listed: lets the next refresh pass over what did not change without touching the documents."""
+DOCUMENTS = "documents"
+CHUNKS = "chunks"
+VECTORS = "vectors"
+"""The vector table, the only one that readers open."""
+
+
+class CorpusStore:
+    """The folders of one corpus, and its LanceDB database. Opening a store creates nothing."""
+
+    def __init__(self, data_root: Path, corpus: str) -> None:
+        self.corpus = corpus
+        self.root = data_root / corpus
+        self.embeddings = data_root / "embeddings"
+
+    @property
+    def lancedb(self) -> Path:
+        return self.root / "lancedb"
+
+    @property
+    def bm25(self) -> Path:
+        return self.root / "bm25"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.root / "snapshots"
+
+    @cached_property
+    def database(self) -> Any:
+        return connect(self.lancedb)
+
+    def table(self, name: str) -> Any | None:
+        """A handle on the newest version of a table, or None when there is no such table yet."""
+        if not self.lancedb.is_dir():
+            return None
+        return open_table(self.database, name)
+
+    def uri(self, name: str) -> str:
+        """Where a table lies, as the Dagster UI shows it."""
+        return str(self.lancedb / f"{name}.lance")

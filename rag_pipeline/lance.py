@@ -1,0 +1,117 @@
+"""What every use of a LanceDB table needs: connecting, streaming, selecting by key, appending, replacing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_pipeline.write_points import reached
+
+_KEYS_PER_STATEMENT = 500
+"""How many keys one IN list names: a longer one is slow to plan."""
+
+
+def connect(folder: Path) -> Any:
+    """A LanceDB connection. The path is made absolute: a relative one that begins with "db" is taken for the cloud."""
+    # Lance logs a warning for each new table; read when the library is loaded, and a user's own setting wins.
+    os.environ.setdefault("LANCEDB_LOG", "error")
+    import lancedb
+
+    return lancedb.connect(str(folder.resolve()))
+
+
+def open_table(database: Any, name: str) -> Any | None:
+    """A handle pinned to the newest version, or None when the database has no such table."""
+    try:
+        return database.open_table(name)
+    except (ValueError, FileNotFoundError) as error:
+        if "not found" in str(error).lower():
+            return None
+        raise
+
+
+def sql_string(value: str) -> str:
+    """A text as a SQL literal. Doubling the quotes is all that LanceDB's dialect escapes."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def scan(table: Any, columns: Sequence[str], where: str | None = None, batch_rows: int = 8192) -> Iterator[pa.RecordBatch]:
+    """Stream columns of a table's rows, at most ``batch_rows`` at a time."""
+    query = table.search().select(list(columns))
+    if where is not None:
+        query = query.where(where)
+    for batch in query.to_batches(batch_rows):
+        if batch.num_rows:
+            yield batch.select(list(columns))
+
+
+def read(table: Any, columns: Sequence[str], where: str | None = None) -> pa.Table:
+    """Columns of a table's rows, all in memory."""
+    schema = pa.schema([table.schema.field(column) for column in columns])
+    return pa.Table.from_batches([batch.cast(schema) for batch in scan(table, columns, where)], schema)
+
+
+def scan_keys(
+    table: Any, columns: Sequence[str], key: str, values: Sequence[str], batch_rows: int = 8192
+) -> Iterator[pa.RecordBatch]:
+    """Stream columns of the rows whose ``key`` is one of ``values``, in no particular order.
+
+    A large part of a table is cheaper to scan and sift than to name key by key.
+    """
+    if len(values) > 20 * _KEYS_PER_STATEMENT or len(values) * 4 > table.count_rows():
+        wanted = pa.array(values, pa.string())
+        for batch in scan(table, list(dict.fromkeys([*columns, key])), batch_rows=batch_rows):
+            found = batch.filter(pc.is_in(batch[key], wanted))
+            if found.num_rows:
+                yield found.select(list(columns))
+        return
+    for condition in in_lists(key, values):
+        yield from scan(table, columns, condition, batch_rows)
+
+
+def read_keys(table: Any, columns: Sequence[str], key: str, values: Sequence[str]) -> pa.Table:
+    """Columns of the rows whose ``key`` is one of ``values``, all in memory, in no particular order."""
+    schema = pa.schema([table.schema.field(column) for column in columns])
+    return pa.Table.from_batches([batch.cast(schema) for batch in scan_keys(table, columns, key, values)], schema)
+
+
+def in_lists(key: str, values: Sequence[str]) -> Iterator[str]:
+    """SQL conditions that together select the rows whose ``key`` is one of ``values``."""
+    for start in range(0, len(values), _KEYS_PER_STATEMENT):
+        yield f"{key} IN ({', '.join(map(sql_string, values[start : start + _KEYS_PER_STATEMENT]))})"
+
+
+def delete_keys(table: Any, key: str, values: Sequence[str]) -> None:
+    """Delete the rows whose ``key`` is one of ``values``."""
+    for condition in in_lists(key, values):
+        reached(f"{table.name}.delete.before")
+        table.delete(condition)
+        reached(f"{table.name}.delete.after")
+
+
+def append(table: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Append batches in one commit. A reader, not a generator: LanceDB deadlocks on one that uses it (lancedb#2107)."""
+    reached(f"{table.name}.append.before")
+    table.add(pa.RecordBatchReader.from_batches(schema, iter(batches)))
+    reached(f"{table.name}.append.after")
+
+
+def create(database: Any, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch] = ()) -> Any:
+    """Make a table, or replace all of an existing one, in one commit; older versions stay readable by their tags."""
+    reader = pa.RecordBatchReader.from_batches(schema, iter(batches))
+    reached(f"{name}.create.before")
+    table = database.create_table(name, data=reader, schema=schema, mode="overwrite")
+    reached(f"{name}.create.after")
+    return table
+
+
+def upsert(table: Any, key: str, batch: pa.RecordBatch) -> None:
+    """Insert rows, or replace those with the same key, in one commit. The keys within the batch must be distinct."""
+    reached(f"{table.name}.upsert.before")
+    table.merge_insert(key).when_matched_update_all().when_not_matched_insert_all().execute(batch)
+    reached(f"{table.name}.upsert.after")

@@ -1,0 +1,41 @@
+"""What a materialisation shows: every number of a report under its own name, so that Dagster plots it over time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from rag_pipeline.contracts import Contract
+from rag_pipeline.index.store import CorpusStore
+from rag_pipeline.orchestration import names
+from rag_pipeline.refresh.reports import DocumentsReport
+
+_TABLES = {names.DOCUMENTS: "documents", names.CHUNKS: "chunks", names.VECTOR_TABLE: "vectors"}
+_ROW_COUNTS = {names.DOCUMENTS: "total", names.CHUNKS: "total", names.VECTOR_TABLE: "rows", names.BM25_INDEX: "chunks"}
+_FAILURES_SHOWN = 20
+
+
+def report_metadata(report: Contract) -> dict[str, Any]:
+    """A report as metadata. Texts of documents are never part of it."""
+    values = {name: value for name, value in report.model_dump().items() if name != "failures"}
+    if isinstance(report, DocumentsReport) and report.failures:
+        lines = ["| source | reason | earlier version kept |", "|---|---|---|"]
+        for failure in report.failures[:_FAILURES_SHOWN]:
+            cells = (failure.source, failure.reason, "yes" if failure.kept else "no")
+            lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+        if len(report.failures) > _FAILURES_SHOWN:
+            lines.append(f"\n… and {len(report.failures) - _FAILURES_SHOWN} more")
+        values["failures"] = dg.MetadataValue.md("\n".join(lines))
+    return values
+
+
+def table_metadata(store: CorpusStore, stage: str, report: Contract) -> dict[str, Any]:
+    """Where the stage's data lies and how many rows it has, under the keys that Dagster knows."""
+    values: dict[str, Any] = {}
+    if stage in _TABLES:
+        values["dagster/uri"] = store.uri(_TABLES[stage])
+        values["dagster/table_name"] = f"{store.corpus}.{_TABLES[stage]}"
+    if stage in _ROW_COUNTS:
+        values["dagster/row_count"] = getattr(report, _ROW_COUNTS[stage])
+    return values

@@ -1,0 +1,27 @@
+"""Names that people see in the Dagster UI and that other code selects by: each is written down once, here."""
+
+DOCUMENTS = "documents"
+CHUNKS = "chunks"
+EMBEDDINGS = "embeddings"
+VECTOR_TABLE = "vector_table"
+BM25_INDEX = "bm25_index"
+SNAPSHOT = "snapshot"
+STAGES = (DOCUMENTS, CHUNKS, EMBEDDINGS, VECTOR_TABLE, BM25_INDEX, SNAPSHOT)
+
+DOCUMENTS_READABLE = "documents_readable"
+VECTOR_ROWS_MATCH_CHUNKS = "vector_rows_match_chunks"
+VECTORS_ARE_SOUND = "vectors_are_sound"
+BM25_ROWS_MATCH_CHUNKS = "bm25_rows_match_chunks"
+
+CORPUS_TAG = "corpus"
+"""Tag of every run of a corpus; dagster.yaml limits it to one run at a time for each value."""
+
+SETTINGS_RESOURCE = "refresh_settings"
+
+
+def job_name(corpus: str) -> str:
+    return f"refresh_{corpus}"
+
+
+def schedule_name(corpus: str) -> str:
+    return f"refresh_{corpus}_schedule"

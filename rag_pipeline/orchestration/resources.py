@@ -1,0 +1,55 @@
+"""What a deployment sets for all corpora, and what one run may ask for."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+import dagster as dg
+from pydantic import PrivateAttr
+
+from rag_pipeline.config import CorpusConfig, data_root
+from rag_pipeline.index.lock import RefreshLock
+from rag_pipeline.index.store import CorpusStore
+from rag_pipeline.refresh import RefreshContext, Reporter, Silent
+
+listener: ContextVar[Reporter] = ContextVar("listener", default=Silent())  # noqa: B039 (it holds no state)
+"""Who hears of the progress of a run in this process: Dagster makes resources anew for each run, so none can carry it."""
+
+
+class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """How the corpora of this deployment are refreshed; the launchpad can change it for one run.
+
+    ``data`` moves the data root (by default RAG_PIPELINE_DATA). ``full`` reads and rebuilds everything.
+    ``allow_deletes`` lifts the limit on how many documents may vanish. ``wait_seconds`` is how long a run waits for
+    another one of the same corpus before it fails.
+    """
+
+    data: str | None = None
+    full: bool = False
+    allow_deletes: bool = False
+    wait_seconds: float = 0
+
+    _locks: dict[str, RefreshLock] = PrivateAttr(default_factory=dict)
+
+    def context(self, corpus: CorpusConfig, run_id: str) -> RefreshContext:
+        """What a stage works with. The first stage of a run takes the corpus's lock, which the run then keeps.
+
+        Raises:
+            LockedError: another refresh of the corpus is at work.
+        """
+        root = data_root(self.data)
+        if corpus.name not in self._locks:
+            self._locks[corpus.name] = RefreshLock.acquire(CorpusStore(root, corpus.name), run_id, self.wait_seconds)
+        return RefreshContext(
+            corpus=corpus,
+            data_root=root,
+            full=self.full,
+            allow_deletes=self.allow_deletes,
+            run_id=run_id,
+            reporter=listener.get(),
+        )
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Dagster calls this at the end of a run, or of a step where steps are processes of their own."""
+        while self._locks:
+            self._locks.popitem()[1].release()

@@ -1,0 +1,90 @@
+"""Refresh one corpus now, in this process, as a Dagster run that the UI shows afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from rag_pipeline.config import CorpusConfig
+from rag_pipeline.contracts import Contract
+from rag_pipeline.orchestration import names
+from rag_pipeline.orchestration.corpus_definitions import build_definitions
+from rag_pipeline.orchestration.resources import RefreshSettings, listener
+from rag_pipeline.refresh import Reporter
+
+
+@dataclass(frozen=True)
+class RefreshOutcome:
+    """What came of one run. ``error`` is None when it succeeded; ``reports`` hold the stages that finished."""
+
+    corpus: str
+    run_id: str
+    seconds: float
+    error: str | None
+    reports: dict[str, Contract] = field(default_factory=dict)
+
+
+class _Recording:
+    """Passes progress on, and keeps the reports."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self.reports: dict[str, Contract] = {}
+
+    def begin(self, corpus: str, stage: str, total: int | None, unit: str) -> None:
+        self._reporter.begin(corpus, stage, total, unit)
+
+    def advance(self, amount: int, note: str = "") -> None:
+        self._reporter.advance(amount, note)
+
+    def end(self, summary: str) -> None:
+        self._reporter.end(summary)
+
+    def record(self, corpus: str, stage: str, report: Contract) -> None:
+        self.reports[stage] = report
+        self._reporter.record(corpus, stage, report)
+
+
+def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Reporter) -> RefreshOutcome:
+    """Run the corpus's job against the instance in DAGSTER_HOME, or one in memory when that is not set."""
+    recording = _Recording(reporter)
+    job = build_definitions([corpus], settings).resolve_job_def(names.job_name(corpus.name))
+    started = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        token = listener.set(recording)
+        stack.callback(listener.reset, token)
+        if os.environ.get("DAGSTER_HOME"):
+            instance = stack.enter_context(dg.DagsterInstance.get())
+        else:
+            instance = stack.enter_context(dg.DagsterInstance.ephemeral())
+        result = job.execute_in_process(instance=instance, raise_on_error=False, tags={names.CORPUS_TAG: corpus.name})
+    return RefreshOutcome(
+        corpus=corpus.name,
+        run_id=result.run_id,
+        seconds=round(time.perf_counter() - started, 3),
+        error=None if result.success else _error(result),
+        reports=recording.reports,
+    )
+
+
+def _error(result: dg.ExecuteInProcessResult) -> str:
+    """Why a run failed, in one readable line: the first failed step, or the first failed blocking check."""
+    for event in result.all_events:
+        if event.is_step_failure:
+            failure = event.step_failure_data
+            if failure.user_failure_data is not None and failure.user_failure_data.description:
+                return failure.user_failure_data.description
+            if failure.error is not None:
+                cause = failure.error.cause or failure.error
+                return cause.message.strip()
+    return "the run failed without saying why; see it in the Dagster UI"
+
+
+def quiet_dagster() -> None:
+    """Keep Dagster's own log lines off the terminal; the event log has them all."""
+    logging.getLogger("dagster").setLevel(logging.CRITICAL)

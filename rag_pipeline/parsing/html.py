@@ -1,0 +1,59 @@
+"""HTML: the readable text of the content, found by rules that rather keep too much than too little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rag_pipeline.contracts import Parsed
+from rag_pipeline.errors import MissingExtraError, ParseError
+from rag_pipeline.parsing.builder import TextBuilder
+from rag_pipeline.parsing.html_content import everything, find_content
+from rag_pipeline.parsing.html_limits import limit_markup
+from rag_pipeline.parsing.html_render import page_title, render, says_title
+from rag_pipeline.parsing.html_tree import HtmlTree
+
+MEDIA_TYPE = "text/html"
+
+
+def parse_html(html: str) -> Parsed:
+    """Parse a decoded HTML page.
+
+    Headings, lists, code and tables become lines of readable text. The title is the page's ``<title>``, otherwise its
+    first ``<h1>``. Unless an ``<h1>`` of the content says it, it stands above all headings. Metadata are ``lang`` and
+    ``description`` where the page has them.
+
+    Raises:
+        ParseError: the page shows no text.
+    """
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError:
+        raise MissingExtraError("selectolax", "pipeline", "Reading HTML") from None
+    parser = LexborHTMLParser(limit_markup(html))
+    if parser.root is None:
+        raise ParseError("holds markup, but no text")
+    title = page_title(parser)
+    tree = HtmlTree(parser.root)
+    for content in (find_content(tree), everything(tree)):
+        builder = TextBuilder()
+        if title and not says_title(tree, content, title):
+            builder.heading(0, title)
+        blocks = builder.blocks
+        render(tree, content, builder)
+        if builder.blocks > blocks:
+            return builder.build(MEDIA_TYPE, title or builder.top_heading, _metadata(parser))
+    raise ParseError("holds markup, but no text")
+
+
+def _metadata(parser: Any) -> dict[str, str]:
+    metadata: dict[str, str] = {}
+    language = (parser.root.attributes.get("lang") or "").strip()
+    if language:
+        metadata["lang"] = language
+    for node in parser.css("meta[content]"):
+        if (node.attributes.get("name") or "").lower() == "description":
+            description = " ".join((node.attributes.get("content") or "").split())
+            if description:
+                metadata["description"] = description
+            break
+    return metadata

@@ -1,0 +1,108 @@
+"""What kind of file bytes are, judged by the bytes; names only tell what was promised."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+
+PDF = "PDF document"
+WORD, EXCEL, POWERPOINT = "Word document (.docx)", "Excel workbook (.xlsx)", "PowerPoint presentation (.pptx)"
+OLD_WORD, OLD_EXCEL = "Word document (.doc)", "Excel workbook (.xls)"
+OLD_POWERPOINT, OUTLOOK = "PowerPoint presentation (.ppt)", "Outlook message (.msg)"
+OPEN_DOCUMENT, EPUB, RTF = "OpenDocument file", "EPUB book", "RTF document"
+ZIP, MAIL, IMAGE = "ZIP archive", "e-mail message", "image"
+VECTOR_IMAGE = "SVG image"
+ENCRYPTED = "password-protected Office document"
+
+NAMED_KINDS = {
+    ".pdf": PDF, ".docx": WORD, ".docm": WORD, ".dotx": WORD, ".xlsx": EXCEL, ".xlsm": EXCEL, ".xlsb": EXCEL,
+    ".pptx": POWERPOINT, ".pptm": POWERPOINT, ".ppsx": POWERPOINT, ".doc": OLD_WORD, ".xls": OLD_EXCEL,
+    ".ppt": OLD_POWERPOINT, ".msg": OUTLOOK, ".odt": OPEN_DOCUMENT, ".ods": OPEN_DOCUMENT, ".odp": OPEN_DOCUMENT,
+    ".epub": EPUB, ".rtf": RTF, ".zip": ZIP, ".jar": ZIP, ".whl": ZIP, ".eml": MAIL, ".mbox": MAIL,
+    ".gz": "gzip archive", ".tgz": "gzip archive", ".bz2": "bzip2 archive", ".xz": "xz archive", ".7z": "7-Zip archive",
+    ".zst": "Zstandard archive", ".rar": "RAR archive", ".tar": "tar archive", ".parquet": "Parquet file",
+    ".png": IMAGE, ".jpg": IMAGE, ".jpeg": IMAGE, ".gif": IMAGE, ".webp": IMAGE, ".bmp": IMAGE, ".tif": IMAGE,
+    ".tiff": IMAGE, ".ico": IMAGE, ".avif": IMAGE, ".heic": IMAGE, ".svg": VECTOR_IMAGE, ".psd": IMAGE,
+    ".mp3": "audio", ".wav": "audio", ".flac": "audio", ".ogg": "audio", ".m4a": "audio",
+    ".mp4": "video", ".mov": "video", ".mkv": "video", ".webm": "video", ".avi": "video",
+    ".woff": "font", ".woff2": "font", ".ttf": "font", ".otf": "font",
+    ".exe": "program", ".dll": "program", ".so": "program", ".sqlite": "SQLite database",
+}  # fmt: skip
+"""What a name promises, for the kinds that are not read as text."""
+
+WRITTEN_KINDS = frozenset({MAIL, VECTOR_IMAGE})
+"""Kinds that are text to look at, and known by their name alone."""
+
+# (offset, magic bytes, kind) after the lists of libmagic and of the formats' specifications.
+_MAGIC = (
+    (0, b"\x89PNG\r\n\x1a\n", IMAGE), (0, b"\xff\xd8\xff", IMAGE), (0, b"II*\x00", IMAGE), (0, b"MM\x00*", IMAGE),
+    (0, b"\x00\x00\x01\x00", IMAGE), (0, b"\x1f\x8b\x08", "gzip archive"), (0, b"\x28\xb5\x2f\xfd", "Zstandard archive"),
+    (0, b"\xfd7zXZ\x00", "xz archive"), (0, b"7z\xbc\xaf\x27\x1c", "7-Zip archive"), (0, b"Rar!\x1a\x07", "RAR archive"),
+    (257, b"ustar\x00", "tar archive"), (257, b"ustar  \x00", "tar archive"), (0, b"\x7fELF", "program"),
+    (0, b"\xcf\xfa\xed\xfe", "program"), (0, b"\xce\xfa\xed\xfe", "program"), (0, b"\xca\xfe\xba\xbe", "program"),
+    (0, b"\x00asm", "program"), (0, b"SQLite format 3\x00", "SQLite database"), (0, b"\x1aE\xdf\xa3", "video"),
+    (0, b"\x00\x01\x00\x00\x00", "font"), (0, b"\xff\xfb", "audio"), (0, b"\x89HDF\r\n\x1a\n", "HDF5 file"),
+    (0, b"\x93NUMPY", "NumPy array"),
+)  # fmt: skip
+# Letters only: a text may begin with them, so they count only before bytes that no text has.
+_MAGIC_OF_LETTERS = (
+    (0, b"GIF87a", IMAGE), (0, b"GIF89a", IMAGE), (0, b"8BPS", IMAGE), (8, b"WEBP", IMAGE),
+    (0, b"BZh", "bzip2 archive"), (0, b"PAR1", "Parquet file"), (0, b"ARROW1", "Arrow file"), (0, b"MZ", "program"),
+    (0, b"ID3", "audio"), (0, b"OggS", "audio"), (0, b"fLaC", "audio"), (8, b"WAVE", "audio"), (8, b"AVI ", "video"),
+    (4, b"ftypavif", IMAGE), (4, b"ftyphei", IMAGE), (4, b"ftypM4A", "audio"), (4, b"ftyp", "video"),
+    (0, b"wOFF", "font"), (0, b"wOF2", "font"), (0, b"OTTO", "font"), (0, b"ttcf", "font"),
+)  # fmt: skip
+_OLE2 = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_OLE2_STREAMS = (
+    ("EncryptedPackage", ENCRYPTED), ("__substg1.0_", OUTLOOK), ("WordDocument", OLD_WORD),
+    ("PowerPoint Document", OLD_POWERPOINT), ("Workbook", OLD_EXCEL), ("Book", OLD_EXCEL),
+)  # fmt: skip
+_ZIP_FOLDERS = (("word/", WORD), ("xl/", EXCEL), ("ppt/", POWERPOINT))
+_PDF_HEAD_BYTES = 1024  # readers accept the header anywhere in the first kilobyte
+_PDF_HEAD = re.compile(rb"(?:\A|[\r\n])\s*%PDF-[0-9]")
+_NOT_TEXT = re.compile(rb"[\x00-\x06\x0e-\x1a]")
+_GIT_LFS = b"version https://git-lfs.github.com/spec/"
+
+
+def kind_of(data: bytes) -> str | None:
+    """What a file is that is not read as text, in words for people; None for what may be text."""
+    if data.startswith(_OLE2):
+        names = ((kind, name.encode("utf-16-le")) for name, kind in _OLE2_STREAMS)
+        return next((kind for kind, name in names if name in data), "Microsoft OLE2 file")
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
+        return _zip_kind(data)
+    if data.startswith(b"{\\rtf"):
+        return RTF
+    if data.startswith(b"%!PS"):
+        return "PostScript document"
+    if data.startswith(_GIT_LFS):
+        return "Git LFS pointer (the file itself was not fetched)"
+    if _PDF_HEAD.search(data[:_PDF_HEAD_BYTES]) and (b"endobj" in data or data.lstrip().startswith(b"%PDF-")):
+        return PDF
+    if data.startswith(b"BM") and data[6:10] == bytes(4):
+        return IMAGE
+    for offset, magic, kind in _MAGIC:
+        if data.startswith(magic, offset):
+            return kind
+    if _NOT_TEXT.search(data[:512]):
+        for offset, magic, kind in _MAGIC_OF_LETTERS:
+            if data.startswith(magic, offset):
+                return kind
+    return None
+
+
+def _zip_kind(data: bytes) -> str:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+            if "mimetype" in names and archive.getinfo("mimetype").file_size < 200:
+                mimetype = archive.read("mimetype")
+                if b"epub" in mimetype:
+                    return EPUB
+                if b"opendocument" in mimetype:
+                    return OPEN_DOCUMENT
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zlib.error):
+        return "damaged or truncated ZIP archive or Office document"
+    return next((kind for folder, kind in _ZIP_FOLDERS if any(name.startswith(folder) for name in names)), ZIP)

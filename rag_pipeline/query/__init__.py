@@ -1,0 +1,10 @@
+"""Search what a refresh has published. Imports no Dagster, no model and no LanceDB until an index is opened.
+
+Start at :meth:`Index.open`.
+"""
+
+from rag_pipeline.contracts import Hit
+from rag_pipeline.query.explanation import ArmScore, Explanation, TermScore
+from rag_pipeline.query.index import Index
+
+__all__ = ["ArmScore", "Explanation", "Hit", "Index", "TermScore"]

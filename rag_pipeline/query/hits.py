@@ -1,0 +1,70 @@
+"""The columns that hits show, held in memory or read from the table for the few rows that need them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rag_pipeline.contracts import Hit
+
+HIT_COLUMNS = ("chunk_id", "document_id", "source", "title", "heading_path", "page", "start", "end", "text", "metadata")
+
+
+class HitColumns(Protocol):
+    """Gives the hit columns of rows by their numbers."""
+
+    def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """One mapping a row, in the order asked for."""
+        ...
+
+
+class MemoryColumns:
+    """All hit columns in memory."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table.select(list(HIT_COLUMNS)).combine_chunks()
+
+    def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._table.take(pa.array(numbers, pa.int64())).to_pylist()
+        return found
+
+
+class TableColumns:
+    """Hit columns read from the table, checked out at the snapshot's version, for the rows asked for."""
+
+    def __init__(self, table: Any, row_ids: npt.NDArray[np.uint64], chunk_ids: pa.Array) -> None:
+        self._table = table
+        self._row_ids = row_ids
+        self._chunk_ids = chunk_ids
+
+    def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        if not numbers:
+            return []
+        found = self._table.take_row_ids([int(self._row_ids[number]) for number in numbers])
+        by_id = {row["chunk_id"]: row for row in found.select(list(HIT_COLUMNS)).to_arrow().to_pylist()}
+        return [by_id[self._chunk_ids[number].as_py()] for number in numbers]
+
+
+def make_hit(rank: int, score: float, row: dict[str, Any], sources: Sequence[str]) -> Hit:
+    """A hit from its row. ``sources`` are all that hold its text; the row's own comes first."""
+    others = sorted(set(sources) - {row["source"]})
+    return Hit(
+        rank=rank,
+        score=score,
+        source=row["source"],
+        document_id=row["document_id"],
+        chunk_id=row["chunk_id"],
+        text=row["text"],
+        metadata=json.loads(row["metadata"]),
+        title=row["title"],
+        heading_path=row["heading_path"],
+        page=row["page"],
+        start=row["start"],
+        end=row["end"],
+        sources=(row["source"], *others),
+    )

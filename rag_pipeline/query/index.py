@@ -1,0 +1,138 @@
+"""The index of one corpus, as other jobs use it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from rag_pipeline.contracts import Hit, Manifest
+from rag_pipeline.errors import QueryError, StoreError
+from rag_pipeline.query.explanation import Explanation
+
+if TYPE_CHECKING:
+    from rag_pipeline.query.snapshot_reader import SnapshotReader
+
+Mode: TypeAlias = Literal["hybrid", "vector", "bm25"]
+MODES: tuple[Mode, ...] = ("hybrid", "vector", "bm25")
+
+DEFAULT_MEMORY_BUDGET = 4 * 1024**3
+
+
+class Index:
+    """One snapshot of a corpus, opened for search. Made by :meth:`open`.
+
+    Safe to share between threads. It goes on reading its snapshot while refreshes publish newer ones;
+    :meth:`refresh` moves on.
+    """
+
+    def __init__(self, reader: SnapshotReader, pinned: bool, expect: str | None) -> None:
+        self._reader = reader
+        self._pinned = pinned
+        self._expect = expect
+
+    @classmethod
+    def open(
+        cls,
+        corpus: str,
+        *,
+        data: str | os.PathLike[str] | None = None,
+        snapshot: int | None = None,
+        expect: str | None = None,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    ) -> Index:
+        """Open what is served of a corpus, or one snapshot of it.
+
+        Args:
+            data: the data root; by default the variable RAG_PIPELINE_DATA, or the folder `data`.
+            snapshot: pins a snapshot by number.
+            expect: the manifest hash ("sha256:…") that the snapshot must have.
+            memory_budget: bytes that vectors may take in memory, and again as many for texts. Within it a search is
+                exact and in memory; what exceeds it is searched in and read from the table on disk.
+
+        Raises:
+            SnapshotNotFoundError: nothing was published yet, or not this number.
+            StoreError: the store is damaged, or the snapshot has another hash than expected.
+            IdentityMismatchError: the embedder that made the vectors cannot be loaded here.
+        """
+        from rag_pipeline.query.snapshot_reader import SnapshotReader
+
+        reader = SnapshotReader.open(corpus, data, snapshot, memory_budget)
+        index = cls(reader, pinned=snapshot is not None, expect=expect)
+        index._check(reader.manifest)
+        return index
+
+    @property
+    def corpus(self) -> str:
+        return self._reader.manifest.corpus
+
+    @property
+    def snapshot(self) -> int:
+        """The number of the snapshot that is searched."""
+        return self._reader.manifest.snapshot
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._reader.manifest
+
+    def search(self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None) -> list[Hit]:
+        """The best ``k`` chunks for a text, best first; fewer when there are not as many.
+
+        Args:
+            text: taken as words, never as query syntax. A text without a visible character finds nothing.
+            mode: `hybrid` fuses `vector` (cosine similarity) and `bm25`.
+            where: a SQL condition over the filter columns, which holds in both arms before candidates are chosen.
+
+        Raises:
+            QueryError: an argument or the condition cannot be understood.
+        """
+        self._check_arguments(text, k, mode)
+        return self._reader.search(text, k, mode, where)
+
+    async def asearch(self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None) -> list[Hit]:
+        """:meth:`search` on a worker thread, so that the event loop goes on."""
+        return await asyncio.to_thread(self.search, text, k, mode, where)
+
+    def explain(self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None) -> list[Explanation]:
+        """:meth:`search`, with the rank and score of every hit in each arm and what fusion made of them."""
+        self._check_arguments(text, k, mode)
+        return self._reader.explain(text, k, mode, where)
+
+    def chunk_ids(self) -> set[str]:
+        """The ids of all chunks of the snapshot."""
+        return self._reader.all_chunk_ids()
+
+    def refresh(self) -> bool:
+        """Move to the snapshot that is served now. Searches under way finish on the old one.
+
+        Returns:
+            Whether there was another one. A pinned index stays where it is.
+        """
+        if self._pinned:
+            return False
+        moved = self._reader.reopen()
+        if moved is None:
+            return False
+        self._check(moved.manifest)
+        self._reader = moved
+        return True
+
+    async def arefresh(self) -> bool:
+        """:meth:`refresh` on a worker thread, so that the event loop goes on."""
+        return await asyncio.to_thread(self.refresh)
+
+    def _check(self, manifest: Manifest) -> None:
+        if self._expect is not None and manifest.hash != self._expect:
+            raise StoreError(
+                f"corpus {manifest.corpus!r}, snapshot {manifest.snapshot}: expected hash {self._expect}, "
+                f"it has {manifest.hash}"
+            )
+
+    @staticmethod
+    def _check_arguments(text: str, k: int, mode: str) -> None:
+        if not isinstance(text, str):
+            raise QueryError(f"text: expected a string, got {type(text).__name__}")
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise QueryError(f"k: expected a whole number of at least 1, got {k!r}")
+        if mode not in MODES:
+            raise QueryError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")

@@ -1,0 +1,90 @@
+"""From scores to ranked lists: identical text collapsed, ties broken the same way on every machine, lists fused."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_DECIMALS = 6
+"""Scores are compared to this many decimals: the rest is the noise of a machine's floating point."""
+
+
+class Ranking(NamedTuple):
+    """The candidates of one arm, best first: a row for each distinct text, and its score."""
+
+    rows: Ints
+    scores: Floats
+
+
+class TextGroups:
+    """Which rows hold the same text, and in which order rows with equal scores stand.
+
+    Args:
+        codes: for each row a number that rows with identical text share.
+        tie_ranks: for each row its place when rows are ordered by chunk id.
+    """
+
+    def __init__(self, codes: Ints, tie_ranks: Ints) -> None:
+        self.codes = codes
+        self.tie_ranks = tie_ranks
+        self._by_code = np.argsort(codes, kind="stable")
+        self._starts = np.searchsorted(codes[self._by_code], np.arange(int(codes.max(initial=-1)) + 2))
+
+    def rows_like(self, row: int) -> Ints:
+        """All rows with the same text as this one, itself among them."""
+        code = int(self.codes[row])
+        return self._by_code[self._starts[code] : self._starts[code + 1]]
+
+    def best(self, rows: Ints, scores: Floats, count: int) -> Ranking:
+        """The best ``count`` distinct texts among rows with scores, each by its best row."""
+        scores = np.round(scores, _DECIMALS)
+        wanted = count
+        while True:
+            wanted = min(2 * wanted, len(rows))
+            if wanted < len(rows):
+                # Everything that ties with the last one is kept, so that the cut does not depend on the order of rows.
+                threshold = np.partition(scores, len(scores) - wanted)[len(scores) - wanted]
+                kept = np.flatnonzero(scores >= threshold)
+            else:
+                kept = np.arange(len(rows))
+            order = kept[np.lexsort((self.tie_ranks[rows[kept]], -scores[kept]))]
+            _, first = np.unique(self.codes[rows[order]], return_index=True)
+            if len(first) >= count or wanted >= len(rows):
+                chosen = order[np.sort(first)[:count]]
+                return Ranking(rows[chosen], scores[chosen])
+
+
+class Fused(NamedTuple):
+    """One result of a fusion: the row to show, the fused score, and what each arm added (0 where it had it not)."""
+
+    row: int
+    score: float
+    ranks: tuple[int | None, ...]
+    contributions: tuple[float, ...]
+
+
+def reciprocal_rank_fusion(arms: list[Ranking], groups: TextGroups, k: int, count: int) -> list[Fused]:
+    """Fuse rankings: a text scores the sum over arms of ``1 / (k + rank)``, ranks from 1.
+
+    Cormack, Clarke, Buettcher: Reciprocal Rank Fusion, SIGIR 2009. A text that an arm does not have gets nothing from
+    it. The row that is shown is the one of the arm that ranks the text best, the earlier arm where two agree.
+    """
+    ranks: dict[int, list[int | None]] = {}
+    shown: dict[int, tuple[int, int]] = {}
+    for number, arm in enumerate(arms):
+        codes = groups.codes[arm.rows].tolist()
+        for rank, (code, row) in enumerate(zip(codes, arm.rows.tolist(), strict=True), 1):
+            ranks.setdefault(code, [None] * len(arms))[number] = rank
+            if code not in shown or rank < shown[code][0]:
+                shown[code] = (rank, row)
+    rows = [shown[code][1] for code in ranks]
+    parts = [tuple(1.0 / (k + rank) if rank is not None else 0.0 for rank in places) for places in ranks.values()]
+    scores = [sum(one) for one in parts]
+    order = np.lexsort((groups.tie_ranks[rows], -np.round(scores, 12)))[:count] if rows else ()
+    places = list(ranks.values())
+    return [Fused(rows[at], scores[at], tuple(places[at]), parts[at]) for at in order]

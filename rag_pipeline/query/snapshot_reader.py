@@ -1,0 +1,227 @@
+"""One opened snapshot: vectors, lexical index and columns, all as its manifest names them."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_pipeline.config import LexicalConfig, data_root
+from rag_pipeline.contracts import Hit, Manifest
+from rag_pipeline.embedding import Embedder, embedder_of
+from rag_pipeline.errors import StoreError
+from rag_pipeline.index.analyzer import ANALYZER_VERSION, Analyzer
+from rag_pipeline.index.bm25 import PostingsBM25, open_bm25
+from rag_pipeline.index.snapshot import read_manifest, read_pointer
+from rag_pipeline.index.store import CorpusStore
+from rag_pipeline.index.vector_table import filter_columns
+from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
+from rag_pipeline.query.explanation import ArmScore, Explanation, TermScore
+from rag_pipeline.query.filters import RowFilter
+from rag_pipeline.query.hits import HIT_COLUMNS, HitColumns, MemoryColumns, TableColumns, make_hit
+from rag_pipeline.query.ranking import Fused, Ranking, TextGroups, reciprocal_rank_fusion
+
+_CANDIDATES_PER_ARM = 100
+"""How deep each arm looks at the least; a larger ``k`` looks as deep as ``k``."""
+
+_ARMS = ("vector", "bm25")
+
+
+class _Ranked(NamedTuple):
+    """What a search found, and what it looked with."""
+
+    results: list[Fused]
+    arms: dict[str, Ranking]
+    terms: list[str]
+    query: npt.NDArray[np.float32] | None
+    mask: npt.NDArray[np.bool_] | None
+    depth: int
+
+
+class SnapshotReader:
+    """Reads one manifest and only what it names. Nothing is changed after opening, so that threads may share it."""
+
+    def __init__(self, store: CorpusStore, manifest: Manifest, memory_budget: int) -> None:
+        self.manifest = manifest
+        self._store = store
+        self._memory_budget = memory_budget
+        self._embedder: Embedder = embedder_of(manifest.content.embedder)
+        self._rrf_k = int(manifest.content.retrieval["rrf_k"])
+        table = _checked_out(store, manifest)
+        self._load_rows(table)
+        self._load_lexical()
+        self._filter = RowFilter(table, self._row_ids, filter_columns(table.schema))
+
+    @classmethod
+    def open(
+        cls, corpus: str, data: str | os.PathLike[str] | None, snapshot: int | None, memory_budget: int
+    ) -> SnapshotReader:
+        store = CorpusStore(Path(data_root(data)), corpus)
+        return cls(store, read_manifest(store, snapshot), memory_budget)
+
+    def reopen(self) -> SnapshotReader | None:
+        """A reader of the snapshot that is served now, or None when it is this one."""
+        pointer = read_pointer(self._store)
+        if pointer is None or pointer.snapshot == self.manifest.snapshot:
+            return None
+        store = CorpusStore(self._store.root.parent, self._store.corpus)
+        return SnapshotReader(store, read_manifest(store, pointer.snapshot), self._memory_budget)
+
+    def all_chunk_ids(self) -> set[str]:
+        return set(self._chunk_ids.to_pylist())
+
+    def search(self, text: str, k: int, mode: str, where: str | None) -> list[Hit]:
+        ranked = self._rank(text, k, mode, where)
+        return self._hits(ranked)
+
+    def explain(self, text: str, k: int, mode: str, where: str | None) -> list[Explanation]:
+        ranked = self._rank(text, k, mode, where)
+        return [self._explained(ranked, found, hit) for found, hit in zip(ranked.results, self._hits(ranked), strict=True)]
+
+    def _load_rows(self, table: Any) -> None:
+        rows, dimensions = self.manifest.counts.chunks, self.manifest.content.embedder.dimensions
+        vectors_fit = rows * dimensions * 4 <= self._memory_budget
+        columns = ["chunk_id", "text_hash", *(["vector"] if vectors_fit else [])]
+        loaded = table.search().select(columns).with_row_id(True).to_arrow()
+        if loaded.num_rows != rows:
+            raise StoreError(f"{self._name()}: the manifest names {rows} chunks, the vector table holds {loaded.num_rows}")
+        self._row_ids: npt.NDArray[np.uint64] = loaded["_rowid"].to_numpy()
+        self._chunk_ids: pa.Array = loaded["chunk_id"].combine_chunks()
+        self._groups = TextGroups(
+            loaded["text_hash"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64),
+            np.argsort(pc.sort_indices(self._chunk_ids).to_numpy()),
+        )
+        self._dense: DenseArm
+        if vectors_fit:
+            flat = loaded["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            self._dense = MatrixArm(np.ascontiguousarray(flat.reshape(rows, dimensions)))
+        else:
+            self._dense = TableArm(table, self._row_ids)
+        self._columns: HitColumns = TableColumns(table, self._row_ids, self._chunk_ids)
+        if table.stats()["total_bytes"] <= self._memory_budget:
+            shown = table.search().select(list(HIT_COLUMNS)).with_row_id(True).to_arrow()
+            ids = shown["_rowid"].to_numpy()
+            by_id = np.argsort(ids)
+            self._columns = MemoryColumns(shown.take(pa.array(by_id[np.searchsorted(ids[by_id], self._row_ids)])))
+
+    def _load_lexical(self) -> None:
+        settings = dict(self.manifest.content.lexical)
+        version = settings.pop("analyzer")
+        if version != ANALYZER_VERSION:
+            raise StoreError(
+                f"{self._name()}: its terms were made by analyzer {version}, this version has {ANALYZER_VERSION}; "
+                f"refresh the corpus, or search with the version that made it"
+            )
+        config = LexicalConfig(**settings)
+        self._analyzer = Analyzer(config)
+        self._bm25: PostingsBM25 = open_bm25(self._store.bm25, self.manifest.bm25, config)
+        positions = pc.index_in(self._bm25.chunk_ids, value_set=self._chunk_ids.cast(pa.large_utf8()))
+        if positions.null_count or len(positions) != len(self._chunk_ids):
+            raise StoreError(f"{self._name()}: vector table and lexical index do not hold the same chunks; refresh again")
+        self._row_of_ordinal: npt.NDArray[np.int64] = positions.to_numpy().astype(np.int64)
+        self._ordinal_of_row = np.argsort(self._row_of_ordinal)
+
+    def _name(self) -> str:
+        return f"corpus {self.manifest.corpus!r}, snapshot {self.manifest.snapshot}"
+
+    def _rank(self, text: str, k: int, mode: str, where: str | None) -> _Ranked:
+        mask = None if where is None else self._filter.mask(where)
+        depth = max(k, _CANDIDATES_PER_ARM)
+        wanted = _ARMS if mode == "hybrid" else (mode,)
+        terms = self._analyzer.terms(text)
+        query = self._embedder.embed_query(text) if "vector" in wanted and _visible(text) else None
+        arms: dict[str, Ranking] = {}
+        if "vector" in wanted:
+            arms["vector"] = self._dense.best(query, depth, self._groups, mask) if query is not None else NOTHING
+        if "bm25" in wanted:
+            arms["bm25"] = self._best_by_bm25(terms, depth, mask)
+        if mode == "hybrid":
+            results = reciprocal_rank_fusion([arms[name] for name in _ARMS], self._groups, self._rrf_k, k)
+        else:
+            only = arms[mode]
+            pairs = zip(only.rows[:k].tolist(), only.scores[:k].tolist(), strict=True)
+            results = [Fused(row, score, (rank,), (score,)) for rank, (row, score) in enumerate(pairs, 1)]
+        return _Ranked(results, arms, terms, query, mask, depth)
+
+    def _best_by_bm25(self, terms: list[str], count: int, mask: npt.NDArray[np.bool_] | None) -> Ranking:
+        ordinals, scores = self._bm25.candidates(terms)
+        rows = self._row_of_ordinal[ordinals]
+        if mask is not None:
+            inside = mask[rows]
+            rows, scores = rows[inside], scores[inside]
+        return self._groups.best(rows, scores, count)
+
+    def _hits(self, ranked: _Ranked) -> list[Hit]:
+        like = [self._groups.rows_like(found.row) for found in ranked.results]
+        if ranked.mask is not None:
+            like = [rows[ranked.mask[rows]] for rows in like]
+        shown = self._columns.rows([found.row for found in ranked.results])
+        doubles = sorted({int(row) for rows in like if len(rows) > 1 for row in rows})
+        sources = {row: values["source"] for row, values in zip(doubles, self._columns.rows(doubles), strict=True)}
+        return [
+            make_hit(rank, found.score, values, [sources[int(row)] for row in rows] if len(rows) > 1 else [])
+            for rank, (found, values, rows) in enumerate(zip(ranked.results, shown, like, strict=True), 1)
+        ]
+
+    def _explained(self, ranked: _Ranked, found: Fused, hit: Hit) -> Explanation:
+        scores: dict[str, ArmScore] = {}
+        matches = self._bm25.explain(ranked.terms, int(self._ordinal_of_row[found.row]))
+        measured = {
+            "vector": _similarity(self._dense, ranked.query, found.row),
+            "bm25": sum(match.contribution for match in matches) if matches else None,
+        }
+        names = [name for name in _ARMS if name in ranked.arms]
+        for name in _ARMS:
+            place = names.index(name) if name in names else None
+            scores[name] = ArmScore(
+                rank=found.ranks[place] if place is not None else None,
+                score=measured[name],
+                contribution=found.contributions[place] if place is not None else 0.0,
+            )
+        return Explanation(
+            hit=hit,
+            vector=scores["vector"],
+            bm25=scores["bm25"],
+            terms=tuple(
+                TermScore(
+                    term=match.term,
+                    frequency=match.frequency,
+                    chunks_with_term=match.document_frequency,
+                    idf=match.idf,
+                    contribution=match.contribution,
+                )
+                for match in matches
+            ),
+            candidates_per_arm=ranked.depth,
+        )
+
+
+def _visible(text: str) -> bool:
+    """Whether a text holds anything but white space and characters that are not shown."""
+    return any(unicodedata.category(character)[0] not in "ZC" for character in text)
+
+
+def _similarity(dense: DenseArm, query: npt.NDArray[np.float32] | None, row: int) -> float | None:
+    return dense.similarity(query, row) if query is not None and query.any() else None
+
+
+def _checked_out(store: CorpusStore, manifest: Manifest) -> Any:
+    """A handle on the vector table at the version that the manifest names."""
+    reference = manifest.vector_table
+    name = f"corpus {manifest.corpus!r}, snapshot {manifest.snapshot}"
+    table = store.table(reference.name)
+    if table is None:
+        raise StoreError(f"{name}: {store.uri(reference.name)} is not there; restore it, or refresh the corpus")
+    try:
+        table.checkout(reference.version)
+    except (ValueError, RuntimeError):
+        raise StoreError(
+            f"{name}: version {reference.version} of {store.uri(reference.name)} is gone; refresh the corpus"
+        ) from None
+    return table

@@ -1,0 +1,94 @@
+"""What must hold before a snapshot is published. Each check says what it found, and what to do when it fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rag_pipeline.errors import StoreError
+from rag_pipeline.index.bm25 import verify_segment
+from rag_pipeline.index.snapshot import read_manifest, read_pointer
+from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
+from rag_pipeline.index.working_segments import read_working_segments
+from rag_pipeline.lance import read, scan
+from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.document_rows import OK
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """``numbers`` are shown beside the description and plotted over time."""
+
+    passed: bool
+    description: str
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+def check_documents_readable(context: RefreshContext) -> CheckOutcome:
+    """Every document of the source could be read and parsed."""
+    table = context.store.table(DOCUMENTS)
+    rows = read(table, ["source", "status", "reason"], f"status != '{OK}'").to_pylist() if table is not None else []
+    shown = "; ".join(f"{row['source']}: {row['reason']}" for row in rows[:5])
+    description = (
+        f"{len(rows)} documents could not be read: {shown}{'; …' if len(rows) > 5 else ''}. Mend or exclude them; "
+        "earlier versions stay served."
+        if rows
+        else "Every document could be read."
+    )
+    return CheckOutcome(not rows, description, {"unreadable": len(rows)})
+
+
+def check_vector_rows(context: RefreshContext) -> CheckOutcome:
+    """The vector table holds each chunk exactly once."""
+    chunks, vectors = context.store.table(CHUNKS), context.store.table(VECTORS)
+    if chunks is None or vectors is None:
+        return CheckOutcome(False, "There is no chunks table or no vector table; refresh the corpus.")
+    wanted, rows = chunks.count_rows(), vectors.count_rows()
+    distinct = len(read(vectors, ["chunk_id"])["chunk_id"].unique())
+    passed = wanted == rows == distinct
+    remedy = "" if passed else " Refresh again; if it comes back, refresh with --full."
+    return CheckOutcome(
+        passed,
+        f"{wanted} chunks, {rows} rows, {distinct} distinct chunk ids.{remedy}",
+        {"chunks": wanted, "rows": rows, "distinct_chunk_ids": distinct},
+    )
+
+
+def check_vectors(context: RefreshContext) -> CheckOutcome:
+    """Every vector has the width of the embedder and holds finite numbers only."""
+    table = context.store.table(VECTORS)
+    if table is None:
+        return CheckOutcome(False, "There is no vector table; refresh the corpus.")
+    width, expected = table.schema.field("vector").type.list_size, context.embedder.identity.dimensions
+    served = read_manifest(context.store) if read_pointer(context.store) is not None else None
+    if served is not None and served.vector_table.version == table.version and width == expected:
+        return CheckOutcome(True, f"Unchanged since snapshot {served.snapshot}.", {"dimensions": width, "not_finite": 0})
+    bad = sum(
+        int((~np.isfinite(batch["vector"].flatten().to_numpy(zero_copy_only=False))).sum())
+        for batch in scan(table, ["vector"])
+    )
+    passed = not bad and width == expected
+    remedy = "" if passed else " Refresh with --full; if it comes back, the model gives bad vectors."
+    return CheckOutcome(
+        passed,
+        f"{width} dimensions (the embedder has {expected}), {bad} numbers that are not finite.{remedy}",
+        {"dimensions": width, "not_finite": bad},
+    )
+
+
+def check_lexical_rows(context: RefreshContext) -> CheckOutcome:
+    """The BM25 segments hold each chunk exactly once, and their files are what was written."""
+    chunks, working = context.store.table(CHUNKS), read_working_segments(context.store.bm25)
+    if chunks is None or working is None:
+        return CheckOutcome(False, "There is no chunks table or no lexical index; refresh the corpus.")
+    wanted = chunks.count_rows()
+    held = sum(segment.chunks - segment.deleted for segment in working.segments)
+    try:
+        for segment in working.segments:
+            verify_segment(context.store.bm25, segment)
+    except StoreError as error:
+        return CheckOutcome(False, f"{error}. Refresh with --full.", {"chunks": wanted, "indexed": held})
+    passed = wanted == held
+    remedy = "" if passed else " Refresh again; if it comes back, refresh with --full."
+    return CheckOutcome(passed, f"{wanted} chunks, {held} in the index.{remedy}", {"chunks": wanted, "indexed": held})

@@ -1,0 +1,142 @@
+"""Stage `chunks`: make the chunks table hold the chunks of what the documents table holds.
+
+A document is cut again when its text or structure, the chunking configuration or the tokenizer has changed; changed
+metadata alone costs nothing here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rag_pipeline.chunking import CHUNKER_VERSION, chunk_document
+from rag_pipeline.contracts import HEADING_SEPARATOR, Chunk
+from rag_pipeline.errors import StoreError
+from rag_pipeline.hashing import text_hash, value_hash
+from rag_pipeline.index.store import CHUNKS, DOCUMENTS
+from rag_pipeline.lance import append, create, delete_keys, read, read_keys, scan_keys
+from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of, to_batch
+from rag_pipeline.refresh.reconcile import difference, keys_by_document
+from rag_pipeline.refresh.reports import ChunksReport
+
+CHUNKS_SCHEMA = pa.schema(
+    [
+        ("chunk_id", pa.string()),
+        ("document_id", pa.string()),
+        ("position", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("text", pa.large_utf8()),
+        ("context", pa.string()),
+        ("heading_path", pa.string()),
+        ("page", pa.int32()),
+        ("content_hash", pa.string()),
+        ("text_hash", pa.string()),
+        ("chunk_key", pa.string()),
+    ]
+)
+_DOCUMENT_COLUMNS = ("document_id", "title", "media_type", "text", "structure", "metadata")
+_DOCUMENTS_PER_BATCH = 256
+
+
+def refresh_chunks(context: RefreshContext) -> ChunksReport:
+    """Reconcile the chunks table with the documents table.
+
+    Raises:
+        StoreError: the documents stage has not run yet.
+    """
+    documents = context.store.table(DOCUMENTS)
+    if documents is None:
+        raise StoreError(f"{context.corpus.name}: there is no documents table yet; run its `documents` stage first")
+    wanted = wanted_chunk_keys(context, documents)
+    table = context.store.table(CHUNKS)
+    present = keys_by_document(table, "chunk_key") if table is not None else {}
+    missing, outdated = difference(wanted, present)
+    if context.full:
+        missing, outdated = list(wanted), list(present)
+    context.reporter.begin(context.corpus.name, "chunks", len(missing), "documents")
+    before = _chunk_ids(table, outdated)
+    written: set[str] = set()
+    batches = _chunk_batches(context, documents, missing, wanted, written)
+    if table is None or (missing and len(missing) == len(wanted)):
+        create(context.store.database, CHUNKS, CHUNKS_SCHEMA, batches)
+    elif missing or outdated:
+        delete_keys(table, "document_id", outdated)
+        append(table, CHUNKS_SCHEMA, batches)
+    table = context.store.table(CHUNKS)
+    report = ChunksReport(
+        total=table.count_rows() if table is not None else 0,
+        added=len(written - before),
+        removed=len(before - written),
+        documents_chunked=len(missing),
+    )
+    context.reporter.end(f"{report.total} chunks, {report.added} added, {report.removed} removed")
+    return report
+
+
+def chunking_settings(context: RefreshContext) -> dict[str, Any]:
+    """What decides how a document is cut, as the manifest records it; the tokenizer comes with the embedder."""
+    return {**context.corpus.chunking.model_dump(mode="json"), "chunker": CHUNKER_VERSION}
+
+
+def wanted_chunk_keys(context: RefreshContext, documents: Any) -> dict[str, str]:
+    """For each document that is served, the hash over everything that its chunks depend on."""
+    settings = value_hash({**chunking_settings(context), "tokenizer": context.embedder.identity.key})
+    columns = read(documents, ["document_id", "layout_hash"], f"status != '{FAILED}'")
+    pairs = zip(columns["document_id"].to_pylist(), columns["layout_hash"].to_pylist(), strict=True)
+    return {document: text_hash(settings + layout) for document, layout in pairs}
+
+
+def _chunk_ids(table: Any | None, documents: Sequence[str]) -> set[str]:
+    if table is None or not documents:
+        return set()
+    return set(read_keys(table, ["chunk_id"], "document_id", documents)["chunk_id"].to_pylist())
+
+
+def _chunk_batches(
+    context: RefreshContext, documents: Any, names: Sequence[str], keys: Mapping[str, str], written: set[str]
+) -> Iterator[pa.RecordBatch]:
+    """Cut documents, some at a time. ``written`` collects the ids of all chunks."""
+    if not names:
+        return
+    tokenizer = context.embedder.tokenizer
+    for batch in scan_keys(documents, _DOCUMENT_COLUMNS, "document_id", names, _DOCUMENTS_PER_BATCH):
+        rows: list[Row] = []
+        for document in batch.to_pylist():
+            name = document["document_id"]
+            chunks = chunk_document(parsed_of(document), context.corpus.chunking, tokenizer)
+            rows.extend(_chunk_rows(name, chunks, keys[name]))
+        written.update(row["chunk_id"] for row in rows)
+        context.reporter.advance(batch.num_rows)
+        yield to_batch(rows, CHUNKS_SCHEMA)
+
+
+def _chunk_rows(document_id: str, chunks: Sequence[Chunk], key: str) -> Iterator[Row]:
+    """Rows of one document's chunks.
+
+    A chunk's id depends on its document and its indexed text, not on where it stands, so that an insertion above it
+    changes neither the id nor the lexical index. Equal texts in one document are told apart by counting.
+    """
+    seen: Counter[str] = Counter()
+    for position, chunk in enumerate(chunks):
+        content_hash = text_hash(chunk.indexed_text)
+        occurrence = seen[content_hash]
+        seen[content_hash] += 1
+        yield {
+            "chunk_id": text_hash(f"{document_id}\0{content_hash}\0{occurrence}")[:32],
+            "document_id": document_id,
+            "position": position,
+            "start": chunk.start,
+            "end": chunk.end,
+            "text": chunk.text,
+            "context": chunk.context,
+            "heading_path": HEADING_SEPARATOR.join(chunk.heading_path),
+            "page": chunk.page,
+            "content_hash": content_hash,
+            "text_hash": text_hash(chunk.text),
+            "chunk_key": key,
+        }

@@ -1,0 +1,159 @@
+"""What the documents and items tables hold before a refresh, and how they are changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from rag_pipeline.config import CorpusConfig
+from rag_pipeline.contracts import SourceItem
+from rag_pipeline.hashing import value_hash
+from rag_pipeline.index.store import DOCUMENTS, ITEMS, CorpusStore
+from rag_pipeline.lance import create, delete_keys, read, read_keys, upsert
+from rag_pipeline.parsing import PARSER_VERSION
+from rag_pipeline.refresh.document_rows import DOCUMENTS_SCHEMA, ITEMS_SCHEMA, OK, STALE, Row, to_batch
+
+_ROWS_PER_COMMIT = 4096
+_CHARACTERS_PER_COMMIT = 32 * 1024 * 1024
+
+
+_CLOCK_SLACK = timedelta(seconds=2)
+"""A file changed twice within the resolution of its time stamp looks unchanged: one this young is read again."""
+
+
+@dataclass(frozen=True)
+class KnownItem:
+    """An item as the last refresh that read it saw it."""
+
+    size: int
+    modified_at: datetime
+    etag: str | None
+    bytes_hash: str | None
+    complete: bool
+    parse_key: str
+    read_at: datetime
+
+
+@dataclass(frozen=True)
+class KnownDocument:
+    document_id: str
+    path: str
+    source: str
+    status: str
+    reason: str | None
+    content_hash: str | None
+    document_hash: str | None
+
+    @property
+    def served(self) -> bool:
+        return self.status in (OK, STALE)
+
+
+def parse_key(corpus: CorpusConfig) -> str:
+    """The hash over all that decides how bytes become documents: with another one, everything is read again."""
+    source = corpus.source
+    fields = source.fields.model_dump() if source.fields else None
+    return value_hash({"parser": PARSER_VERSION, "format": source.format, "fields": fields})
+
+
+def looks_unchanged(item: SourceItem, known: KnownItem | None, key: str) -> bool:
+    """Whether an item need not be read: it was read completely, by the same parsers, and nothing in the listing moved."""
+    return (
+        known is not None
+        and known.complete
+        and known.parse_key == key
+        and (known.size, known.modified_at, known.etag) == (item.size, item.modified_at, item.etag)
+        and known.modified_at < known.read_at - _CLOCK_SLACK
+    )
+
+
+class DocumentsState:
+    """All that a refresh knows before it looks at the source. Texts stay in the table."""
+
+    def __init__(self, store: CorpusStore) -> None:
+        items, documents = store.table(ITEMS), store.table(DOCUMENTS)
+        self.items: dict[str, KnownItem] = {}
+        self.documents: dict[str, KnownDocument] = {}
+        self.by_path: defaultdict[str, list[KnownDocument]] = defaultdict(list)
+        if documents is not None:
+            names = ["document_id", "path", "source", "status", "reason", "content_hash", "document_hash"]
+            columns = read(documents, names)
+            for values in zip(*(columns[name].to_pylist() for name in names), strict=True):
+                known = KnownDocument(*values)
+                self.documents[known.document_id] = known
+                self.by_path[known.path].append(known)
+        if items is not None:
+            columns = read(items, ITEMS_SCHEMA.names)
+            for path, *item in zip(*(columns[name].to_pylist() for name in ITEMS_SCHEMA.names), strict=True):
+                self.items[path] = KnownItem(*item)
+
+    @property
+    def served(self) -> int:
+        return sum(document.served for document in self.documents.values())
+
+
+class DocumentsWriter:
+    """Collects rows and commits them in groups, documents always before the items that vouch for them.
+
+    A crash between two commits leaves items unrecorded; they are read again and found equal.
+    """
+
+    def __init__(self, store: CorpusStore) -> None:
+        self._store = store
+        self._documents: dict[str, Row] = {}
+        self._items: dict[str, Row] = {}
+        self._stale: dict[str, str] = {}
+        self._characters = 0
+
+    def put(self, row: Row) -> None:
+        self._documents[row["document_id"]] = row
+        self._characters += len(row["text"] or "")
+
+    def put_item(self, row: Row) -> None:
+        """Record an item. Call it after the last document of the item was put."""
+        self._items[row["path"]] = row
+        if len(self._documents) >= _ROWS_PER_COMMIT or self._characters >= _CHARACTERS_PER_COMMIT:
+            self.flush()
+
+    def flush_documents(self) -> None:
+        """Commit the documents put so far, so that an item of many rows does not pile up in memory."""
+        if len(self._documents) >= _ROWS_PER_COMMIT or self._characters >= _CHARACTERS_PER_COMMIT:
+            self._commit_documents()
+
+    def mark_stale(self, document_id: str, reason: str) -> None:
+        """Keep the last good version of this document, with the reason why the present one cannot be had."""
+        self._stale[document_id] = reason
+
+    def flush(self) -> None:
+        self._commit_documents()
+        self._upsert(ITEMS, "path", list(self._items.values()), ITEMS_SCHEMA)
+        self._items.clear()
+
+    def delete(self, document_ids: list[str], paths: list[str]) -> None:
+        """Delete documents, and before them the items that vouch for them."""
+        items, documents = self._store.table(ITEMS), self._store.table(DOCUMENTS)
+        if items is not None and paths:
+            delete_keys(items, "path", paths)
+        if documents is not None and document_ids:
+            delete_keys(documents, "document_id", document_ids)
+
+    def _commit_documents(self) -> None:
+        table = self._store.table(DOCUMENTS)
+        if self._stale and table is not None:
+            for row in read_keys(table, DOCUMENTS_SCHEMA.names, "document_id", list(self._stale)).to_pylist():
+                self.put({**row, "status": STALE, "reason": self._stale[row["document_id"]]})
+        self._stale.clear()
+        self._upsert(DOCUMENTS, "document_id", list(self._documents.values()), DOCUMENTS_SCHEMA)
+        self._documents.clear()
+        self._characters = 0
+
+    def _upsert(self, name: str, key: str, rows: list[Row], schema: Any) -> None:
+        if not rows:
+            return
+        table = self._store.table(name)
+        if table is None:
+            create(self._store.database, name, schema, [to_batch(rows, schema)])
+        else:
+            upsert(table, key, to_batch(rows, schema))

@@ -1,0 +1,78 @@
+"""What a stage says it did. Numbers keep their names: they become metadata that Dagster plots over time."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from rag_pipeline.contracts import Contract
+
+
+class FailedDocument(Contract):
+    """A document that could not be read or parsed, and why. ``kept`` tells that an earlier version is still served."""
+
+    source: str
+    reason: str
+    kept: bool
+
+
+class DocumentsReport(Contract):
+    """``total`` counts the documents that are served; the failed ones without an earlier version are not among them."""
+
+    total: int
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    failed: int
+    stale: int
+    items_listed: int
+    items_read: int
+    bytes_read: int
+    failures: tuple[FailedDocument, ...] = Field(default=())
+
+
+class ChunksReport(Contract):
+    total: int
+    added: int
+    removed: int
+    documents_chunked: int
+
+
+class EmbeddingsReport(Contract):
+    """``embedded`` texts went to the model; ``cached`` ones were new to this corpus and had a vector already."""
+
+    texts: int
+    embedded: int
+    cached: int
+    tokens: int
+    embed_seconds: float
+    identity: str
+
+
+class VectorTableReport(Contract):
+    rows: int
+    rows_written: int
+    rows_deleted: int
+    rebuilt: bool
+    version: int
+
+
+class BM25Report(Contract):
+    chunks: int
+    added: int
+    deleted: int
+    segments: int
+    bytes: int
+    rebuilt: bool
+
+
+class SnapshotReport(Contract):
+    """``published`` is false when the candidate equals what is served already, or a rollback holds."""
+
+    snapshot: int
+    published: bool
+    held: bool
+    snapshots_dropped: int
+    hash: str
+    documents: int
+    chunks: int

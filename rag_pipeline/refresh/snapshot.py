@@ -1,0 +1,113 @@
+"""Stage `snapshot`: publish what the stages before have made, unless it is what is served already."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from rag_pipeline.contracts import BM25Segment, Counts, Manifest, SnapshotContent, TableVersion
+from rag_pipeline.errors import ConflictError, StoreError
+from rag_pipeline.index.analyzer import ANALYZER_VERSION
+from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer
+from rag_pipeline.index.retention import maintain
+from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
+from rag_pipeline.index.working_segments import read_working_segments
+from rag_pipeline.lance import read
+from rag_pipeline.refresh.chunks import chunking_settings, wanted_chunk_keys
+from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.document_rows import FAILED, STALE
+from rag_pipeline.refresh.reconcile import difference, keys_by_document
+from rag_pipeline.refresh.reports import SnapshotReport
+from rag_pipeline.refresh.vector_table import wanted_row_keys
+
+
+def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
+    """Publish a new snapshot when the candidate differs from the one that is served, or everything was rebuilt.
+
+    While a rollback holds, nothing is published. What old snapshots alone had is cleared away after publishing.
+
+    Raises:
+        StoreError: an earlier stage has not run, or vector table and lexical index do not hold the same chunks.
+        ConflictError: another refresh changed the tables, or another process published, meanwhile.
+    """
+    store = context.store
+    documents, vectors, working = store.table(DOCUMENTS), store.table(VECTORS), read_working_segments(store.bm25)
+    if documents is None or vectors is None or working is None:
+        raise StoreError(f"{context.corpus.name}: run the stages before `snapshot` first")
+    columns = read(documents, ["document_id", "status", "document_hash"])
+    rows = list(zip(*(columns[name].to_pylist() for name in columns.column_names), strict=True))
+    content = _content(context, {name: digest for name, status, digest in rows if status != FAILED})
+    counts = Counts(
+        documents=len(content.documents),
+        stale_documents=sum(status == STALE for _, status, _ in rows),
+        failed_documents=sum(status == FAILED for _, status, _ in rows),
+        chunks=vectors.count_rows(),
+    )
+    _check_agreement(context, counts.chunks, working.segments)
+    context.reporter.begin(context.corpus.name, "snapshot", None, "snapshots")
+    pointer = read_pointer(store)
+    served = read_manifest(store, pointer.snapshot) if pointer is not None else None
+    if served is not None and pointer is not None and pointer.held:
+        context.reporter.end(f"snapshot {served.snapshot} is held by a rollback; `rag-pipeline release` lets go of it")
+        return _report(served, published=False, held=True)
+    if served is not None and served.hash == content.hash and not context.full:
+        context.reporter.end(f"snapshot {served.snapshot} holds all of it already")
+        return _report(served, published=False)
+
+    def build(number: int, version: TableVersion) -> Manifest:
+        return Manifest(
+            corpus=context.corpus.name,
+            snapshot=number,
+            hash=content.hash,
+            created_at=datetime.now(timezone.utc),
+            run_id=context.run_id,
+            content=content,
+            vector_table=version,
+            bm25=working.segments,
+            counts=counts,
+        )
+
+    manifest = publish(store, pointer, build)
+    done = maintain(store, context.corpus.keep_snapshots, context.corpus.keep_days)
+    context.reporter.end(f"snapshot {manifest.snapshot} is served, {len(done.snapshots_dropped)} old ones dropped")
+    return _report(manifest, published=True, dropped=len(done.snapshots_dropped))
+
+
+def _content(context: RefreshContext, documents: dict[str, str]) -> SnapshotContent:
+    corpus = context.corpus
+    return SnapshotContent(
+        embedder=context.embedder.identity,
+        chunking=chunking_settings(context),
+        lexical={**corpus.lexical.model_dump(mode="json"), "analyzer": ANALYZER_VERSION},
+        retrieval=corpus.retrieval.model_dump(mode="json"),
+        metadata_columns=dict(corpus.metadata),
+        documents=documents,
+    )
+
+
+def _check_agreement(context: RefreshContext, rows: int, segments: tuple[BM25Segment, ...]) -> None:
+    lexical = sum(segment.chunks - segment.deleted for segment in segments)
+    if rows != lexical:
+        raise StoreError(
+            f"{context.corpus.name}: the vector table holds {rows} chunks and the lexical index {lexical}; "
+            f"refresh again, with --full if this comes back"
+        )
+    store = context.store
+    documents, chunks, vectors = store.table(DOCUMENTS), store.table(CHUNKS), store.table(VECTORS)
+    if documents is None or chunks is None or vectors is None:
+        raise StoreError(f"{context.corpus.name}: a table vanished during the refresh")
+    cut = difference(wanted_chunk_keys(context, documents), keys_by_document(chunks, "chunk_key"))
+    joined = difference(wanted_row_keys(documents, chunks), keys_by_document(vectors, "row_key"))
+    if any((*cut, *joined)):
+        raise ConflictError(f"{context.corpus.name}: another refresh changed the tables meanwhile; refresh again")
+
+
+def _report(manifest: Manifest, published: bool, held: bool = False, dropped: int = 0) -> SnapshotReport:
+    return SnapshotReport(
+        snapshot=manifest.snapshot,
+        published=published,
+        held=held,
+        snapshots_dropped=dropped,
+        hash=manifest.hash,
+        documents=manifest.counts.documents,
+        chunks=manifest.counts.chunks,
+    )

@@ -1,0 +1,106 @@
+"""Stage `vector_table`: make the vector table hold one row a chunk, with its document's columns and its vector."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_pipeline.embedding.cache import EmbeddingCache
+from rag_pipeline.errors import StoreError
+from rag_pipeline.hashing import text_hash
+from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
+from rag_pipeline.index.vector_table import (
+    CHUNK_COLUMNS,
+    DOCUMENT_COLUMNS,
+    HASH_COLUMNS,
+    same_layout,
+    vector_schema,
+)
+from rag_pipeline.lance import append, create, delete_keys, read, read_keys, scan_keys
+from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.document_rows import FAILED
+from rag_pipeline.refresh.metadata_columns import typed_column
+from rag_pipeline.refresh.reconcile import difference, keys_by_document
+from rag_pipeline.refresh.reports import VectorTableReport
+
+_ROWS_PER_BATCH = 4096
+
+
+def refresh_vector_table(context: RefreshContext) -> VectorTableReport:
+    """Reconcile the vector table with chunks, documents and the embedding cache.
+
+    Another embedder identity or other metadata columns make a new table in place of the old one; published snapshots
+    go on reading theirs.
+
+    Raises:
+        StoreError: an earlier stage has not run, or a vector is missing.
+    """
+    store = context.store
+    documents, chunks = store.table(DOCUMENTS), store.table(CHUNKS)
+    if documents is None or chunks is None:
+        raise StoreError(f"{context.corpus.name}: run the `documents` and `chunks` stages before `vector_table`")
+    schema = vector_schema(context.embedder.identity, context.corpus.metadata)
+    table = store.table(VECTORS)
+    rebuild = table is None or context.full or not same_layout(table, schema)
+    wanted = wanted_row_keys(documents, chunks)
+    missing, outdated = difference(wanted, {} if rebuild else keys_by_document(table, "row_key"))
+    before = table.count_rows() if table is not None else 0
+    context.reporter.begin(context.corpus.name, "vector_table", None, "rows")
+    cache = EmbeddingCache(store.embeddings, context.embedder.identity)
+    batches = _batches(context, schema, cache, missing, wanted)
+    deleted = 0
+    if table is None or rebuild:
+        create(store.database, VECTORS, schema, batches)
+        deleted = before
+    elif missing or outdated:
+        delete_keys(table, "document_id", outdated)
+        deleted = before - table.count_rows()
+        append(table, schema, batches)
+    table = store.table(VECTORS)
+    if table is None:
+        raise StoreError(f"{store.uri(VECTORS)}: the table vanished while it was written")
+    rows = table.count_rows()
+    report = VectorTableReport(
+        rows=rows, rows_written=rows - before + deleted, rows_deleted=deleted, rebuilt=rebuild, version=table.version
+    )
+    context.reporter.end(f"{report.rows} rows, {report.rows_written} written")
+    return report
+
+
+def wanted_row_keys(documents: Any, chunks: Any) -> dict[str, str]:
+    """For each document with chunks, the hash over all that its rows are made from."""
+    hashes = read(documents, ["document_id", "document_hash"], f"status != '{FAILED}'")
+    pairs = zip(hashes["document_id"].to_pylist(), hashes["document_hash"].to_pylist(), strict=True)
+    chunk_keys = keys_by_document(chunks, "chunk_key")
+    return {name: text_hash(digest + "".join(sorted(chunk_keys[name]))) for name, digest in pairs if name in chunk_keys}
+
+
+def _batches(
+    context: RefreshContext, schema: pa.Schema, cache: EmbeddingCache, names: Sequence[str], keys: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Join the chunks of these documents with their documents and vectors, some at a time."""
+    documents, chunks = context.store.table(DOCUMENTS), context.store.table(CHUNKS)
+    if not names or documents is None or chunks is None:
+        return
+    about = read_keys(documents, ["document_id", *DOCUMENT_COLUMNS, "metadata"], "document_id", names).combine_chunks()
+    metadata = [json.loads(text) for text in about["metadata"].to_pylist()]
+    declared = {
+        name: typed_column([values.get(name) for values in metadata], kind) for name, kind in context.corpus.metadata.items()
+    }
+    row_keys = pa.array([keys[name] for name in about["document_id"].to_pylist()], pa.string())
+    columns = [*CHUNK_COLUMNS, *HASH_COLUMNS]
+    for batch in scan_keys(chunks, columns, "document_id", names, _ROWS_PER_BATCH):
+        at = pc.index_in(batch["document_id"], value_set=about["document_id"].combine_chunks())
+        vectors = cache.vectors(batch["content_hash"])
+        values = {name: batch[name] for name in columns}
+        values |= {name: about[name].combine_chunks().take(at) for name in DOCUMENT_COLUMNS}
+        values |= {name: column.take(at) for name, column in declared.items()}
+        values |= {"metadata": about["metadata"].combine_chunks().take(at), "row_key": row_keys.take(at)}
+        flat = pa.array(vectors.ravel())
+        values["vector"] = pa.FixedSizeListArray.from_arrays(flat, context.embedder.identity.dimensions)
+        context.reporter.advance(batch.num_rows)
+        yield pa.record_batch([values[field.name].cast(field.type) for field in schema], schema=schema)

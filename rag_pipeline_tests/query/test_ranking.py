@@ -1,0 +1,61 @@
+"""Ranked lists are deterministic, hold each text once, and are fused by the formula."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_pipeline.query.ranking import Ranking, TextGroups, reciprocal_rank_fusion
+
+
+def groups_of(codes: list[int], tie_ranks: list[int] | None = None) -> TextGroups:
+    return TextGroups(np.array(codes, dtype=np.int64), np.array(tie_ranks or range(len(codes)), dtype=np.int64))
+
+
+def ranking(rows: list[int]) -> Ranking:
+    return Ranking(np.array(rows, dtype=np.int64), np.zeros(len(rows)))
+
+
+@given(st.data())
+def test_the_best_are_those_of_a_full_sort_with_each_text_once(data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, 60))
+    codes = data.draw(st.lists(st.integers(0, 9), min_size=size, max_size=size))
+    scores = data.draw(st.lists(st.sampled_from([0.1, 0.2, 0.5, 0.9]), min_size=size, max_size=size))
+    ties = data.draw(st.permutations(range(size)))
+    count = data.draw(st.integers(1, 20))
+    _, dense = np.unique(codes, return_inverse=True)
+    found = groups_of(dense.tolist(), ties).best(np.arange(size), np.array(scores), count)
+
+    expected: list[int] = []
+    for row in sorted(range(size), key=lambda row: (-scores[row], ties[row])):
+        if codes[row] not in [codes[other] for other in expected]:
+            expected.append(row)
+    assert found.rows.tolist() == expected[:count]
+
+
+def test_differences_below_the_noise_of_floating_point_are_ties() -> None:
+    found = groups_of([0, 1], [1, 0]).best(np.arange(2), np.array([0.5000000001, 0.5]), 2)
+    assert found.rows.tolist() == [1, 0]
+
+
+def test_no_rows_give_no_ranking() -> None:
+    assert groups_of([0, 1]).best(np.zeros(0, dtype=np.int64), np.zeros(0), 5).rows.tolist() == []
+
+
+def test_fusion_sums_the_reciprocal_ranks() -> None:
+    fused = reciprocal_rank_fusion([ranking([0, 1]), ranking([1, 2])], groups_of([0, 1, 2]), k=60, count=10)
+    assert [one.row for one in fused] == [1, 0, 2]
+    assert fused[0].score == 1 / 62 + 1 / 61
+    assert fused[0].ranks == (2, 1)
+    assert fused[2].ranks == (None, 2)
+    assert fused[2].contributions == (0.0, 1 / 62)
+
+
+def test_a_text_that_both_arms_find_in_different_rows_is_one_result() -> None:
+    fused = reciprocal_rank_fusion([ranking([3, 0]), ranking([2])], groups_of([0, 1, 1, 1]), k=60, count=10)
+    assert [one.row for one in fused] == [3, 0]
+
+
+def test_rows_like_a_row_are_all_that_hold_its_text() -> None:
+    assert sorted(groups_of([0, 1, 0, 2]).rows_like(2).tolist()) == [0, 2]

@@ -1,0 +1,124 @@
+"""corpus.yaml is read strictly, and every fault is told with file, key and what was expected."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag_pipeline.config import corpora_root, data_root
+from rag_pipeline.corpus_files import find_corpus, load_corpora, load_corpus
+from rag_pipeline.errors import ConfigError
+from rag_pipeline_tests.conftest import Workspace
+
+
+def faults(workspace: Workspace, yaml: str, name: str = "docs") -> str:
+    folder = workspace.corpus(name, yaml)
+    with pytest.raises(ConfigError) as caught:
+        load_corpus(folder)
+    return str(caught.value)
+
+
+def test_a_source_alone_is_a_whole_configuration(workspace: Workspace) -> None:
+    config = load_corpus(workspace.corpus(yaml="source: {path: files}\n"))
+    assert (config.name, config.embedding.provider, config.lexical.language) == ("docs", "static", "english")
+    assert (config.chunking.size, config.chunking.overlap) == (480, 64)
+    assert not config.schedule.enabled
+    assert config.source_path == workspace.corpora / "docs" / "files"
+
+
+@pytest.mark.parametrize(
+    ("yaml", "words"),
+    [
+        ("source: {path: files}\nchunkin: {}\n", ["chunkin", "unknown key", "chunking"]),
+        ("source: {path: files, includ: []}\n", ["source.includ", "unknown key", "include"]),
+        ("description: x\n", ["source", "required"]),
+        ("source: {path: 7}\n", ["source.path", "a valid string", "7"]),
+        ("source: {path: files, include: '**'}\n", ["source.include", "a list", "'**'"]),
+        ("source: {path: files, include: ['/etc/*']}\n", ["source.include.0", "relative"]),
+        ("source: {path: files, include: ['../*']}\n", ["source.include.0", "relative"]),
+        ("source: {path: files, format: csv}\n", ["source.format", "files, jsonl or parquet", "'csv'"]),
+        ("source: {path: files, fields: {id: a}}\n", ["source.fields", "jsonl or parquet"]),
+        ("source: files\n", ["source", "keys and values", "'files'"]),
+        ("source: {path: files}\nchunking: {size: big}\n", ["chunking.size", "integer", "'big'"]),
+        ("source: {path: files}\nchunking: {size: 64, overlap: 64}\n", ["chunking.overlap", "less than size (64)", "64"]),
+        ("source: {path: files}\nchunking: {strategy: magic}\n", ["chunking.strategy", "recursive", "'magic'"]),
+        ("source: {path: files}\nembedding: {provider: cohere}\n", ["embedding.provider", "static or hash", "'cohere'"]),
+        ("source: {path: files}\nembedding: {provider: static, dimensions: 64}\n", ["embedding.dimensions", "256", "64"]),
+        ("source: {path: files}\nmetadata: {year: integer}\n", ["metadata.year", "string, int", "'integer'"]),
+        ("source: {path: files}\nmetadata: {path: string}\n", ["metadata", "'path'", "already"]),
+        ("source: {path: files}\nmetadata: {Vector: string}\n", ["metadata", "'Vector'", "already"]),
+        ("source: {path: files}\nmetadata: {a: int, A: int}\n", ["metadata", "'A'", "capitals"]),
+        ("source: {path: files}\nmetadata: {'a b': int}\n", ["metadata", "'a b'", "letters"]),
+        ("source: {path: files}\nlexical: {language: klingon}\n", ["lexical.language", "english", "'klingon'"]),
+        ("source: {path: files}\nlexical: {b: 2}\n", ["lexical.b", "less than or equal to 1", "2"]),
+        ("source: {path: files}\nschedule: {cron: '0 25 * * *'}\n", ["schedule.cron", "hour", "'25'"]),
+        ("source: {path: files}\nschedule: {cron: daily}\n", ["schedule.cron", "five fields", "'daily'"]),
+        ("source: {path: files}\nschedule: {timezone: Mars/Base}\n", ["schedule.timezone", "Europe/Berlin", "Mars/Base"]),
+        ("source: {path: files}\nfreshness: {max_age_hours: 0}\n", ["freshness.max_age_hours", "greater than 0"]),
+        ("source: {path: files}\nowners: [docs]\n", ["owners.0", "team:name", "'docs'"]),
+        ("source: {path: files}\nkeep_snapshots: 0\n", ["keep_snapshots", "greater than or equal to 1", "0"]),
+        ("source: {path: files}\nkeep_snapshots: true\n", ["keep_snapshots", "integer", "True"]),
+        ("source: {path: files}\nsafety: {max_delete_fraction: 30}\n", ["safety.max_delete_fraction", "30"]),
+        ("name: other\nsource: {path: files}\n", ["name", "folder"]),
+        ("", ["source", "nothing"]),
+        ("- source\n", ["keys", "list"]),
+        ("source: {path: files\n", ["not valid YAML"]),
+        ("source: {path: a}\nsource: {path: b}\n", ["corpus.yaml:2", "'source'", "twice"]),
+    ],
+)  # fmt: skip
+def test_a_fault_names_the_file_the_key_and_what_was_expected(workspace: Workspace, yaml: str, words: list[str]) -> None:
+    message = faults(workspace, yaml)
+    for word in ["docs/corpus.yaml", *words]:
+        assert word in message
+
+
+def test_all_faults_of_a_file_are_shown_at_once(workspace: Workspace) -> None:
+    message = faults(
+        workspace,
+        "sorce: {path: x}\nchunking: {size: 64, overlap: 64, sise: 1}\nmetadata: {path: string}\nkeep_snapshots: none\n",
+    )
+    keys = [line.split(": ")[1] for line in message.splitlines()]
+    assert sorted(keys) == ["chunking.overlap", "chunking.sise", "keep_snapshots", "metadata", "sorce", "source"]
+
+
+def test_a_small_size_alone_brings_an_overlap_that_fits(workspace: Workspace) -> None:
+    config = load_corpus(workspace.corpus(yaml="source: {path: files}\nchunking: {size: 32}\n"))
+    assert config.chunking.overlap < config.chunking.size
+
+
+@pytest.mark.parametrize("name", ["Docs", "1docs", "my-docs", "embeddings"])
+def test_a_folder_whose_name_cannot_be_a_corpus_is_refused(workspace: Workspace, name: str) -> None:
+    assert "expected [a-z]" in faults(workspace, "source: {path: files}\n", name)
+
+
+def test_the_faults_of_all_corpora_come_together(workspace: Workspace) -> None:
+    workspace.corpus("good")
+    workspace.corpus("bad", "sorce: 1\n")
+    workspace.corpus("worse", "chunks: 1\n")
+    with pytest.raises(ConfigError) as caught:
+        load_corpora(workspace.corpora)
+    assert "bad/corpus.yaml: sorce" in str(caught.value)
+    assert "worse/corpus.yaml: chunks" in str(caught.value)
+
+
+def test_an_unknown_corpus_is_told_with_those_that_exist(workspace: Workspace) -> None:
+    workspace.corpus("good")
+    with pytest.raises(ConfigError, match="no corpus 'god'.*there: good"):
+        find_corpus(workspace.corpora, "god")
+
+
+def test_a_corpus_name_cannot_leave_the_corpora_root(workspace: Workspace) -> None:
+    workspace.corpus("good")
+    with pytest.raises(ConfigError, match="no corpus"):
+        find_corpus(workspace.corpora / "good", "../good")
+
+
+def test_the_roots_come_from_the_environment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PIPELINE_CORPORA", str(workspace.corpora))
+    monkeypatch.setenv("RAG_PIPELINE_DATA", str(workspace.data))
+    assert (corpora_root(), data_root()) == (workspace.corpora, workspace.data)
+
+
+def test_a_data_root_that_is_a_bucket_is_refused_with_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PIPELINE_DATA", "s3://bucket/prefix")
+    with pytest.raises(ConfigError, match="RAG_PIPELINE_DATA=s3://bucket/prefix"):
+        data_root()
