@@ -102,7 +102,7 @@ def test_the_faults_of_all_corpora_come_together(workspace: Workspace) -> None:
 
 def test_an_unknown_corpus_is_told_with_those_that_exist(workspace: Workspace) -> None:
     workspace.corpus("good")
-    with pytest.raises(ConfigError, match="no corpus 'god'.*there: good"):
+    with pytest.raises(ConfigError, match=r"no corpus 'god'.*there: good"):
         find_corpus(workspace.corpora, "god")
 
 

@@ -31,10 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _dry_run(arguments, corpora)
     try:
         from rag_pipeline.orchestration import RefreshSettings, run_refresh
-        from rag_pipeline.orchestration.run import quiet_dagster
     except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "pipeline", "refreshing a corpus") from None
-    quiet_dagster()
     outcomes = []
     for corpus in corpora:
         settings = RefreshSettings(full=arguments.full, allow_deletes=arguments.allow_deletes, wait_seconds=arguments.wait)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import time
 from dataclasses import dataclass, field
@@ -51,7 +50,10 @@ class _Recording:
 
 
 def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Reporter) -> RefreshOutcome:
-    """Run the corpus's job against the instance in DAGSTER_HOME, or one in memory when that is not set."""
+    """Run the corpus's job against the instance in DAGSTER_HOME, or one in memory when that is not set.
+
+    Dagster's own log lines stay off the terminal; the event log has them all.
+    """
     recording = _Recording(reporter)
     job = build_definitions([corpus], settings).resolve_job_def(names.job_name(corpus.name))
     started = time.perf_counter()
@@ -62,7 +64,12 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
             instance = stack.enter_context(dg.DagsterInstance.get())
         else:
             instance = stack.enter_context(dg.DagsterInstance.ephemeral())
-        result = job.execute_in_process(instance=instance, raise_on_error=False, tags={names.CORPUS_TAG: corpus.name})
+        result = job.execute_in_process(
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            instance=instance,
+            raise_on_error=False,
+            tags={names.CORPUS_TAG: corpus.name},
+        )
     return RefreshOutcome(
         corpus=corpus.name,
         run_id=result.run_id,
@@ -83,8 +90,3 @@ def _error(result: dg.ExecuteInProcessResult) -> str:
                 cause = failure.error.cause or failure.error
                 return cause.message.strip()
     return "the run failed without saying why; see it in the Dagster UI"
-
-
-def quiet_dagster() -> None:
-    """Keep Dagster's own log lines off the terminal; the event log has them all."""
-    logging.getLogger("dagster").setLevel(logging.CRITICAL)

@@ -155,7 +155,9 @@ def _sample(data: bytes) -> bytes:
         data = head + _lines_with_high_bytes(data[tail:])
     if len(data) <= 2 * _SAMPLE_BYTES:
         return data
-    return data[: data.rfind(b"\n", 0, _SAMPLE_BYTES) + 1 or _SAMPLE_BYTES] + data[data.find(b"\n", -_SAMPLE_BYTES) + 1 :]
+    head_end = data.rfind(b"\n", 0, _SAMPLE_BYTES) + 1 or _SAMPLE_BYTES
+    tail_start = data.find(b"\n", len(data) - _SAMPLE_BYTES) + 1 or len(data) - _SAMPLE_BYTES
+    return data[:head_end] + data[tail_start:]
 
 
 def _lines_with_high_bytes(data: bytes) -> bytes:

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 from rag_pipeline.contracts import BM25Segment, Counts, Manifest, SnapshotContent, TableVersion
 from rag_pipeline.errors import ConflictError, StoreError
 from rag_pipeline.index.analyzer import ANALYZER_VERSION
-from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer
 from rag_pipeline.index.retention import maintain
+from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read

@@ -1,4 +1,4 @@
-"""kill -9 at any write, or at any time: what is served stays served, and the next refresh ends where an undisturbed one does."""
+"""kill -9 at any write or time: what is served stays served, and the next refresh ends as an undisturbed one does."""
 
 from __future__ import annotations
 
