@@ -148,9 +148,14 @@ class LexicalConfig(_Strict):
 
 
 class RetrievalConfig(_Strict):
-    """How the two arms of a hybrid search become one list. ``rrf_k`` is the constant of Cormack et al., SIGIR 2009."""
+    """How the two arms of a hybrid search become one list.
 
-    fusion: Literal["rrf"] = "rrf"
+    ``convex`` sums normalised scores, ``bm25_weight`` for BM25 and the rest for vectors. ``rrf`` sums reciprocal ranks;
+    ``rrf_k`` is the constant of Cormack et al., SIGIR 2009.
+    """
+
+    fusion: Literal["convex", "rrf"] = "convex"
+    bm25_weight: float = Field(default=0.7, ge=0, le=1)
     rrf_k: int = Field(default=60, ge=1)
 
 

@@ -99,7 +99,7 @@ class _Renderer:
             name = tree.names[index]
             if not name:
                 self._lines[-1].append(tree.texts[index])
-            elif index in self._content.dropped:
+            elif index in self._content.dropped or (name == "td" and _LINE_NUMBERS.search(tree.attribute(index, "class"))):
                 self._flush()
                 index = tree.ends[index]
                 continue
@@ -262,6 +262,8 @@ def _end_line(parts: list[str]) -> None:
 
 
 def page_title(parser: Any) -> str | None:
-    """The ``<title>`` of a page."""
-    node = parser.css_first("head > title") or parser.css_first("title")
-    return _collapsed(node.text()) or None if node is not None else None
+    """The ``<title>`` of a page; pictures within it may have one, too."""
+    for node in parser.css("title"):
+        if node.parent is None or node.parent.tag != "svg":
+            return _collapsed(node.text()) or None
+    return None

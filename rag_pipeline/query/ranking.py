@@ -1,4 +1,4 @@
-"""From scores to ranked lists: identical text collapsed, ties broken the same way on every machine, lists fused."""
+"""From scores to ranked lists: identical text collapsed, ties broken the same way on every machine."""
 
 from __future__ import annotations
 
@@ -57,34 +57,3 @@ class TextGroups:
             if len(first) >= count or wanted >= len(rows):
                 chosen = order[np.sort(first)[:count]]
                 return Ranking(rows[chosen], scores[chosen])
-
-
-class Fused(NamedTuple):
-    """One result of a fusion: the row to show, the fused score, and what each arm added (0 where it had it not)."""
-
-    row: int
-    score: float
-    ranks: tuple[int | None, ...]
-    contributions: tuple[float, ...]
-
-
-def reciprocal_rank_fusion(arms: list[Ranking], groups: TextGroups, k: int, count: int) -> list[Fused]:
-    """Fuse rankings: a text scores the sum over arms of ``1 / (k + rank)``, ranks from 1.
-
-    Cormack, Clarke, Buettcher: Reciprocal Rank Fusion, SIGIR 2009. A text that an arm does not have gets nothing from
-    it. The row that is shown is the one of the arm that ranks the text best, the earlier arm where two agree.
-    """
-    ranks: dict[int, list[int | None]] = {}
-    shown: dict[int, tuple[int, int]] = {}
-    for number, arm in enumerate(arms):
-        codes = groups.codes[arm.rows].tolist()
-        for rank, (code, row) in enumerate(zip(codes, arm.rows.tolist(), strict=True), 1):
-            ranks.setdefault(code, [None] * len(arms))[number] = rank
-            if code not in shown or rank < shown[code][0]:
-                shown[code] = (rank, row)
-    rows = [shown[code][1] for code in ranks]
-    parts = [tuple(1.0 / (k + rank) if rank is not None else 0.0 for rank in places) for places in ranks.values()]
-    scores = [sum(one) for one in parts]
-    order = np.lexsort((groups.tie_ranks[rows], -np.round(scores, 12)))[:count] if rows else ()
-    places = list(ranks.values())
-    return [Fused(rows[at], scores[at], tuple(places[at]), parts[at]) for at in order]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_pipeline.config import LexicalConfig, data_root
+from rag_pipeline.config import LexicalConfig, RetrievalConfig, data_root
 from rag_pipeline.contracts import Hit, Manifest
 from rag_pipeline.embedding import Embedder, embedder_of
 from rag_pipeline.errors import StoreError
@@ -24,8 +24,9 @@ from rag_pipeline.index.vector_table import filter_columns
 from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
 from rag_pipeline.query.explanation import ArmScore, Explanation, TermScore
 from rag_pipeline.query.filters import RowFilter
+from rag_pipeline.query.fusion import Candidates, Fused, convex_combination, reciprocal_rank_fusion
 from rag_pipeline.query.hits import HIT_COLUMNS, HitColumns, MemoryColumns, TableColumns, make_hit
-from rag_pipeline.query.ranking import Fused, Ranking, TextGroups, reciprocal_rank_fusion
+from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups
 
 _CANDIDATES_PER_ARM = 100
 """How deep each arm looks at the least; a larger ``k`` looks as deep as ``k``."""
@@ -52,7 +53,7 @@ class SnapshotReader:
         self._store = store
         self._memory_budget = memory_budget
         self._embedder: Embedder = embedder_of(manifest.content.embedder)
-        self._rrf_k = int(manifest.content.retrieval["rrf_k"])
+        self._retrieval = RetrievalConfig(**manifest.content.retrieval)
         table = _checked_out(store, manifest)
         self._load_rows(table)
         self._load_lexical()
@@ -136,26 +137,44 @@ class SnapshotReader:
         wanted = _ARMS if mode == "hybrid" else (mode,)
         terms = self._analyzer.terms(text)
         query = self._embedder.embed_query(text) if "vector" in wanted and _visible(text) else None
+        matches = self._bm25_matches(terms, mask) if "bm25" in wanted else None
         arms: dict[str, Ranking] = {}
         if "vector" in wanted:
             arms["vector"] = self._dense.best(query, depth, self._groups, mask) if query is not None else NOTHING
-        if "bm25" in wanted:
-            arms["bm25"] = self._best_by_bm25(terms, depth, mask)
-        if mode == "hybrid":
-            results = reciprocal_rank_fusion([arms[name] for name in _ARMS], self._groups, self._rrf_k, k)
+        if matches is not None:
+            arms["bm25"] = self._groups.best(*matches, depth)
+        if matches is not None and mode == "hybrid":
+            results = self._fused(arms, query, matches, k)
         else:
             only = arms[mode]
             pairs = zip(only.rows[:k].tolist(), only.scores[:k].tolist(), strict=True)
             results = [Fused(row, score, (rank,), (score,)) for rank, (row, score) in enumerate(pairs, 1)]
         return _Ranked(results, arms, terms, query, mask, depth)
 
-    def _best_by_bm25(self, terms: list[str], count: int, mask: npt.NDArray[np.bool_] | None) -> Ranking:
+    def _bm25_matches(self, terms: list[str], mask: npt.NDArray[np.bool_] | None) -> tuple[Ints, Floats]:
+        """The rows that hold a query term and are in the mask, and their scores."""
         ordinals, scores = self._bm25.candidates(terms)
         rows = self._row_of_ordinal[ordinals]
         if mask is not None:
             inside = mask[rows]
             rows, scores = rows[inside], scores[inside]
-        return self._groups.best(rows, scores, count)
+        return rows, scores
+
+    def _fused(
+        self, arms: dict[str, Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats], k: int
+    ) -> list[Fused]:
+        ranked = [arms[name] for name in _ARMS]
+        if self._retrieval.fusion == "rrf":
+            return reciprocal_rank_fusion(ranked, self._groups, self._retrieval.rrf_k, k)
+        rows = np.unique(np.concatenate([arm.rows for arm in ranked]))
+        matched, scores = matches
+        order = np.argsort(matched)
+        at = np.minimum(np.searchsorted(matched[order], rows), max(len(matched) - 1, 0))
+        found = matched[order][at] == rows if len(matched) else np.zeros(len(rows), dtype=np.bool_)
+        bm25 = np.where(found, scores[order][at], 0.0) if len(matched) else np.zeros(len(rows))
+        cosine = self._dense.similarities(query, rows) if query is not None and query.any() and len(rows) else None
+        candidates = Candidates(rows, cosine, bm25)
+        return convex_combination(ranked, candidates, self._retrieval.bm25_weight, self._groups, k)
 
     def _hits(self, ranked: _Ranked) -> list[Hit]:
         like = [self._groups.rows_like(found.row) for found in ranked.results]
@@ -208,7 +227,9 @@ def _visible(text: str) -> bool:
 
 
 def _similarity(dense: DenseArm, query: npt.NDArray[np.float32] | None, row: int) -> float | None:
-    return dense.similarity(query, row) if query is not None and query.any() else None
+    if query is None or not query.any():
+        return None
+    return float(dense.similarities(query, np.array([row]))[0])
 
 
 def _checked_out(store: CorpusStore, manifest: Manifest) -> Any:

@@ -57,8 +57,9 @@ def open_store(corpus: CorpusConfig) -> Store:
         raise SourceError(
             f"{where}: {corpus.source.path}: object stores are not supported yet; expected a path of this machine"
         )
-    path = corpus.source_path
+    path = corpus.folder / corpus.source.path
     try:
+        path = corpus.source_path
         if path.is_dir():
             return LocalFolder(path, hidden=corpus.source.hidden, where=where)
         if path.is_file():

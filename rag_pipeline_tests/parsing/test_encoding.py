@@ -16,6 +16,7 @@ RUSSIAN = "Паром переправляется через реку кажд�
 JAPANESE = "渡し船は毎日川を渡ります。日曜日は休みです。髙橋さんが船長です。\n" * 3
 CHINESE = "渡船每天过河，星期天除外，票价便宜，船长是一位老人。\n" * 3
 KOREAN = "나룻배는 일요일을 제외하고 매일 강을 건너며 요금이 저렴합니다.\n" * 3
+POLISH = "Łódź i prom, który przepływa rzekę każdego dnia, są własnością żeglarza; większość podróżnych śpi.\n" * 3
 GREEK = "Το πορθμείο διασχίζει τον ποταμό κάθε μέρα εκτός από την Κυριακή.\n" * 3
 
 
@@ -24,7 +25,8 @@ GREEK = "Το πορθμείο διασχίζει τον ποταμό κάθε �
     [
         (GERMAN, "cp1252"), (GERMAN, "latin-1"), (RUSSIAN, "cp1251"), (RUSSIAN, "koi8-r"), (RUSSIAN, "cp866"),
         (JAPANESE, "cp932"), (JAPANESE.replace("髙", "高"), "euc-jp"), (JAPANESE.replace("髙", "高"), "iso2022_jp"),
-        (CHINESE, "gb18030"), (KOREAN, "euc-kr"), (GREEK, "cp1253"),
+        (CHINESE, "gb18030"), (KOREAN, "euc-kr"), (GREEK, "cp1253"), (POLISH, "iso8859-2"), (POLISH, "cp1250"),
+        (RUSSIAN, "iso8859-5"), (JAPANESE, "utf-32-le"), (JAPANESE, "utf-16-be"), ("plain\n" * 99 + JAPANESE, "utf-32-be"),
     ],
 )  # fmt: skip
 def test_legacy_encodings_are_found(text: str, encoding: str) -> None:
@@ -75,6 +77,11 @@ def test_detection_looks_at_both_ends_of_a_large_file() -> None:
 def test_an_html_page_may_declare_its_charset(declaration: str) -> None:
     page = f"{declaration}<p>Ё</p>"  # one letter, which nothing could detect
     assert decode(page.encode("cp1251"), html=True) == page
+
+
+def test_xml_may_declare_its_charset() -> None:
+    document = '<?xml version="1.0" encoding="iso-8859-5"?><a>Ё</a>'
+    assert decode(document.encode("iso8859-5")) == document
 
 
 @pytest.mark.parametrize("declared", ["utf-8", "utf-16", "us-ascii", "no-such-charset", "rot13", "hex", "unicode_escape"])

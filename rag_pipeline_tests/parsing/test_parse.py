@@ -115,7 +115,8 @@ def test_kinds_that_are_not_read_are_named(path: str, data: bytes, message: str)
 @pytest.mark.parametrize(
     "data",
     [
-        b"A PDF begins with `%PDF-1.7`.", b"BMW and others", b"MZ is a district", b"PARIS", b"GIF89a is a format", b"BZh\n",
+        b"A PDF begins with `%PDF-1.7`.", b"BMW and others", b"MZ is a district", b"PARIS", b"GIF89a is a format",
+        b"BZh\n",
         b"PKZIP was a program", b"ID3 tags", b"SQLite format 3 is a file format", b"OTTO", b"RIFF    WAVE",
     ],
 )  # fmt: skip

@@ -175,8 +175,18 @@ def test_explain_adds_up(index: Index) -> None:
         assert one.hit.score == pytest.approx(one.vector.contribution + one.bm25.contribution)
         assert (one.bm25.score is None) == (not one.terms)
         if one.bm25.rank is not None:
-            assert one.bm25.contribution == pytest.approx(1 / (60 + one.bm25.rank))
+            assert 0 < one.bm25.contribution <= 0.7
             assert sum(term.contribution for term in one.terms) == pytest.approx(one.bm25.score)
+
+
+def test_reciprocal_ranks_fuse_with_k_60(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(yaml="source: {path: files}\nretrieval: {fusion: rrf}\n", files=PAGES)
+    workspace.refresh()
+    for one in workspace.index().explain("cron refresh snapshot", k=5):
+        for arm in (one.vector, one.bm25):
+            assert arm.contribution == pytest.approx(1 / (60 + arm.rank) if arm.rank is not None else 0.0)
+        assert one.hit.score == pytest.approx(one.vector.contribution + one.bm25.contribution)
 
 
 def test_async_searches_do_not_block_the_event_loop(index: Index) -> None:

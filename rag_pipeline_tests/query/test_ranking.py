@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_pipeline.query.ranking import Ranking, TextGroups, reciprocal_rank_fusion
+from rag_pipeline.query.fusion import Candidates, convex_combination, reciprocal_rank_fusion
+from rag_pipeline.query.ranking import Ranking, TextGroups
 
 
 def groups_of(codes: list[int], tie_ranks: list[int] | None = None) -> TextGroups:
@@ -59,3 +61,28 @@ def test_a_text_that_both_arms_find_in_different_rows_is_one_result() -> None:
 
 def test_rows_like_a_row_are_all_that_hold_its_text() -> None:
     assert sorted(groups_of([0, 1, 0, 2]).rows_like(2).tolist()) == [0, 2]
+
+
+def test_convex_fusion_keeps_how_much_better_a_candidate_is() -> None:
+    candidates = Candidates(np.array([0, 1, 2]), np.array([0.2, 0.6, 0.4]), np.array([10.0, 5.0, 0.0]))
+    fused = convex_combination([ranking([1, 2, 0]), ranking([0, 1])], candidates, 0.7, groups_of([0, 1, 2]), 10)
+    assert [one.row for one in fused] == [0, 1, 2]
+    assert [one.contributions for one in fused] == [
+        pytest.approx((0.0, 0.7)),
+        pytest.approx((0.3, 0.35)),
+        pytest.approx((0.15, 0.0)),
+    ]
+    assert [one.ranks for one in fused] == [(3, 1), (1, 2), (2, None)]
+
+
+def test_convex_fusion_with_one_silent_arm_is_the_other_arm() -> None:
+    groups = groups_of([0, 1, 2])
+    lexical = Candidates(np.array([0, 2]), None, np.array([1.0, 4.0]))
+    assert [one.row for one in convex_combination([ranking([]), ranking([2, 0])], lexical, 0.7, groups, 10)] == [2, 0]
+    dense = Candidates(np.array([0, 1]), np.array([0.1, 0.3]), np.zeros(2))
+    assert [one.row for one in convex_combination([ranking([1, 0]), ranking([])], dense, 0.7, groups, 10)] == [1, 0]
+
+
+def test_convex_fusion_of_nothing_is_nothing() -> None:
+    nothing = Candidates(np.zeros(0, dtype=np.int64), None, np.zeros(0))
+    assert convex_combination([ranking([]), ranking([])], nothing, 0.7, groups_of([0]), 10) == []

@@ -124,7 +124,7 @@ def test_a_new_metadata_column_embeds_nothing(workspace: Workspace) -> None:
         ("chunking: {size: 8, overlap: 0}\n", 3, True, False),
         ("lexical: {language: german}\n", 0, False, True),
         ("lexical: {k1: 1.2, b: 0.5}\n", 0, False, False),
-        ("retrieval: {rrf_k: 10}\n", 0, False, False),
+        ("retrieval: {fusion: rrf, rrf_k: 10}\n", 0, False, False),
     ],
 )
 def test_a_changed_configuration_redoes_what_depends_on_it(

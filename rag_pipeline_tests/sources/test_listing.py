@@ -224,6 +224,10 @@ class TestErrors:
         for part in ("corpus.yaml", "source.path", str(tmp_path / "nowhere"), "does not exist"):
             assert part in str(error.value)
 
+    def test_a_path_that_no_system_has_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match=r"source\.path: .* cannot be reached: embedded null"):
+            list_items(make_corpus(tmp_path, "a\x00b"))
+
     def test_an_object_store_is_refused_by_name(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=r"source\.path: s3://bucket/x: object stores are not supported yet"):
             list_items(make_corpus(tmp_path, "s3://bucket/x"))
