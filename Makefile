@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export DAGSTER_HOME := $(CURDIR)
 CHECKED := rag_pipeline rag_pipeline_tests benchmarks
 
-.PHONY: demo test dev lint format clean
+.PHONY: demo test test-slow dev lint format clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Python 3.10 or newer is needed; set PYTHON=python3.x")'
@@ -21,7 +21,10 @@ demo: $(READY)  ## refresh the sample corpora under Dagster and ask three questi
 	@echo "The runs, checks and figures are in the Dagster UI: make dev"
 
 test: $(READY)  ## the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(READY)  ## the tests that kill processes or take minutes
+	$(BIN)/python -m pytest -m slow
 
 dev: $(READY)  ## the Dagster UI on this project, at http://127.0.0.1:3000
 	$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1

@@ -28,11 +28,11 @@ def write_atomically(path: Path, data: bytes, what: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     reached(f"{what}.rename.after")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename durable. Windows has no such call and needs none."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)

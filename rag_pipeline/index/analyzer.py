@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_pipeline.config import LexicalConfig
+from rag_pipeline.index.stop_words import STOP_WORDS
 
 ANALYZER_VERSION = 1
 """Raised whenever the same text would give other terms: an index of another version is built anew."""
@@ -56,6 +57,13 @@ class Analyzer:
             self._stemmer = Stemmer.Stemmer(config.language)
         self._expansions: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
+        self._stop_terms = frozenset(self.terms(" ".join(sorted(STOP_WORDS.get(config.language, ())))))
+
+    def query_terms(self, text: str) -> list[str]:
+        """The terms of a query: those of its text, without stop words unless it holds nothing else."""
+        terms = self.terms(text)
+        telling = [term for term in terms if term not in self._stop_terms]
+        return telling or terms
 
     def terms(self, text: str) -> list[str]:
         """The terms of one text, such as a query, in their order and as often as they occur."""

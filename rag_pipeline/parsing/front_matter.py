@@ -119,7 +119,8 @@ def _key(key: Any) -> str:
 def _loader() -> Any:
     """A safe loader that loses no document over one odd value.
 
-    Dates that do not exist stay text, and so do unknown tags' values; ``10:15`` is a time of day and no number of base 60.
+    Dates that do not exist and other values that their tag does not fit stay text, and so do those of unknown tags;
+    ``10:15`` is a time of day and no number of base 60.
     """
     try:
         import yaml
@@ -128,22 +129,13 @@ def _loader() -> Any:
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class FrontMatterLoader(base):  # type: ignore[misc]
-        def construct_timestamp(self, node: Any) -> Any:
-            try:
-                return super().construct_yaml_timestamp(node)
-            except ValueError:
-                return node.value
-
-        def construct_number(self, node: Any) -> Any:
-            if _SEXAGESIMAL.fullmatch(node.value):
+        def construct_lenient(self, node: Any) -> Any:
+            if _SEXAGESIMAL.fullmatch(str(node.value)):
                 return node.value
             try:
-                return super().construct_yaml_int(node)
-            except ValueError:
+                return base.yaml_constructors[node.tag](self, node)
+            except (ValueError, LookupError, AttributeError):  # what PyYAML meets on a value that its tag does not fit
                 return node.value
-
-        def construct_float(self, node: Any) -> Any:
-            return node.value if _SEXAGESIMAL.fullmatch(node.value) else super().construct_yaml_float(node)
 
         def construct_unknown(self, node: Any) -> Any:
             match node:
@@ -154,8 +146,7 @@ def _loader() -> Any:
                 case _:
                     return node.value
 
-    FrontMatterLoader.add_constructor("tag:yaml.org,2002:timestamp", FrontMatterLoader.construct_timestamp)
-    FrontMatterLoader.add_constructor("tag:yaml.org,2002:int", FrontMatterLoader.construct_number)
-    FrontMatterLoader.add_constructor("tag:yaml.org,2002:float", FrontMatterLoader.construct_float)
+    for name in ("bool", "int", "float", "timestamp"):
+        FrontMatterLoader.add_constructor(f"tag:yaml.org,2002:{name}", FrontMatterLoader.construct_lenient)
     FrontMatterLoader.add_constructor(None, FrontMatterLoader.construct_unknown)
     return FrontMatterLoader

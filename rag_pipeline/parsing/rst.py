@@ -53,6 +53,7 @@ def parse_rst(text: str) -> Parsed:
             raise ParseError("nested too deeply to be read as reStructuredText") from None
         except Exception as error:
             # docutils fails in many ways on text that only looks like reStructuredText; one document must not stop all.
-            raise ParseError(f"docutils cannot read it: {type(error).__name__}: {error}") from error
+            reason = " ".join(str(error).split())[:200]
+            raise ParseError(f"docutils cannot read it: {type(error).__name__}: {reason}") from error
     title = " ".join(str(document.get("title") or "").split())
     return builder.build(MEDIA_TYPE, title or builder.top_heading, {})

@@ -135,7 +135,7 @@ class SnapshotReader:
         mask = None if where is None else self._filter.mask(where)
         depth = max(k, _CANDIDATES_PER_ARM)
         wanted = _ARMS if mode == "hybrid" else (mode,)
-        terms = self._analyzer.terms(text)
+        terms = self._analyzer.query_terms(text)
         query = self._embedder.embed_query(text) if "vector" in wanted and _visible(text) else None
         matches = self._bm25_matches(terms, mask) if "bm25" in wanted else None
         arms: dict[str, Ranking] = {}

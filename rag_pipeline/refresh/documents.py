@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from rag_pipeline.contracts import Document, Parsed, SourceItem
+from rag_pipeline.contracts import Document, SourceItem
 from rag_pipeline.errors import ParseError, SourceError, SourceReadError
 from rag_pipeline.hashing import bytes_hash
-from rag_pipeline.parsing import parse
+from rag_pipeline.parsing import parse, parse_text
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import OK, STALE, document_row, failed_row, item_row
 from rag_pipeline.refresh.document_state import (
@@ -181,7 +181,7 @@ class _Loader:
                     reason = f"id {row.document_id!r} is taken already by {self.claimed[row.document_id]}"
                     self._fail(place, place, item.path, reason)
                 else:
-                    self._put(item, self._row_document(item, row))
+                    self._load_row(item, row, place)
                 self.writer.flush_documents()
         except SourceReadError as error:
             complete = False
@@ -193,15 +193,19 @@ class _Loader:
             self._fail(item.path, item.path, item.path, "holds no rows")
         self.writer.put_item(item_row(item, None, complete, self._parse_key, read_at))
 
-    def _row_document(self, item: SourceItem, row: Row) -> Document:
-        parsed = Parsed(text=row.text, media_type="text/plain", title=row.title, metadata=row.metadata)
-        return Document(
-            document_id=row.document_id,
-            source=f"{item.path}#{row.document_id}",
-            path=item.path,
-            modified_at=item.modified_at,
-            parsed=parsed,
-        )
+    def _load_row(self, item: SourceItem, row: Row, place: str) -> None:
+        try:
+            document = Document(
+                document_id=row.document_id,
+                source=f"{item.path}#{row.document_id}",
+                path=item.path,
+                modified_at=item.modified_at,
+                parsed=parse_text(row.text, title=row.title, metadata=row.metadata),
+            )
+        except ParseError as error:
+            self._fail(row.document_id, place, item.path, str(error))
+        else:
+            self._put(item, document)
 
     def _put(self, item: SourceItem, document: Document) -> None:
         known = self.state.documents.get(document.document_id)

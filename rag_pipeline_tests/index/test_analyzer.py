@@ -264,3 +264,20 @@ def test_threads_share_an_analyzer() -> None:
 def test_importing_the_module_does_not_load_the_stemmer() -> None:
     code = "import sys, rag_pipeline.index.analyzer; sys.exit('Stemmer' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_query_is_scored_without_stop_words_unless_it_holds_nothing_else() -> None:
+    analyzer = Analyzer(LexicalConfig())
+    assert analyzer.query_terms("how do I add a corpus?") == analyzer.terms("add corpus")
+    assert analyzer.query_terms("to be or not to be") == analyzer.terms("not")
+    assert analyzer.query_terms("the who") == analyzer.terms("the who")
+    assert analyzer.query_terms("--no-cache") == analyzer.terms("--no-cache")
+
+
+def test_stop_words_stay_in_the_index() -> None:
+    assert "the" in Analyzer(LexicalConfig()).terms("the who")
+
+
+def test_a_language_without_a_list_has_no_stop_words() -> None:
+    analyzer = Analyzer(LexicalConfig(language="none"))
+    assert analyzer.query_terms("how do I") == ["how", "do", "i"]

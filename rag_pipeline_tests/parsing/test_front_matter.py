@@ -36,6 +36,7 @@ def metadata(block: str) -> dict[str, Any]:
         ("value: !custom x\nmap: !env {a: [1]}\nlist: !l [1]", {"value": "x", "map": {"a": [1]}, "list": [1]}),
         ("a: &x {b: 1}\nc: *x", {"a": {"b": 1}, "c": {"b": 1}}),
         ("# comment\nlang: en", {"lang": "en"}),
+        ("a: !!bool maybe\nb: !!timestamp soon\nc: !!int ''\nd: !!float x", {"a": "maybe", "b": "soon", "c": "", "d": "x"}),
         ('quoted: "\\0a"', {"quoted": "a"}),
     ],
 )

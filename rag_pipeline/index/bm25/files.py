@@ -12,6 +12,8 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 
 from rag_pipeline.errors import StoreError
+from rag_pipeline.files import sync_folder
+from rag_pipeline.write_points import reached
 
 REMEDY = "refresh the corpus with --full to build the index anew"
 
@@ -37,6 +39,7 @@ def write_columns(folder: Path, kind: str, columns: dict[str, pa.Array], descrip
     metadata = {_DESCRIPTION: json.dumps(description, sort_keys=True).encode()}
     schema = pa.schema([(name, array.type) for name, array in zip(columns, lists, strict=True)], metadata)
     folder.mkdir(parents=True, exist_ok=True)
+    reached(f"{kind}.write.before")
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{kind}-", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -47,11 +50,13 @@ def write_columns(folder: Path, kind: str, columns: dict[str, pa.Array], descrip
             os.fsync(file.fileno())
         sha256 = hashing.digest.hexdigest()
         name = f"{kind}-{sha256[:32]}.arrow"
+        reached(f"{kind}.rename.before")
         os.replace(temporary, folder / name)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync(folder)
+    sync_folder(folder)
+    reached(f"{kind}.rename.after")
     return WrittenFile(name, sha256)
 
 
@@ -104,12 +109,3 @@ class _HashingFile:
 
     def flush(self) -> None:
         self._file.flush()
-
-
-def _sync(folder: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename is durable
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
