@@ -28,7 +28,8 @@ def commands(block: str) -> list[str]:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is not ignored by git, as somebody has it who has just cloned it."""
     copy = tmp_path_factory.mktemp("checkout")
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
