@@ -75,13 +75,17 @@ class FieldMapping(_Strict):
 
 
 class SourceConfig(_Strict):
-    """Where the documents are. ``path`` is relative to the folder of corpus.yaml."""
+    """Where the documents are. ``path`` is relative to the folder of corpus.yaml.
+
+    ``verify: stat`` takes an item for unchanged when size, time and etag are; ``hash`` reads everything each time.
+    """
 
     path: str = Field(min_length=1)
     include: tuple[Glob, ...] = ("**/*",)
     exclude: tuple[Glob, ...] = ()
     hidden: bool = False
     format: Literal["files", "jsonl", "parquet"] = "files"
+    verify: Literal["stat", "hash"] = "stat"
     fields: FieldMapping | None = None
 
     @field_validator("fields")

@@ -81,13 +81,25 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
         print_json([plan.model_dump(mode="json") for plan in plans])
         return 0
     for plan in plans:
-        print_line(
-            f"{plan.corpus}: {plan.items_new} new, {plan.items_changed} changed, {plan.items_gone} gone, "
-            f"{plan.items_unchanged} unchanged items"
-        )
-        for reason in plan.reasons or ("nothing else to do",):
+        if plan.documents is not None:
+            found = plan.documents
+            print_line(
+                f"{plan.corpus}: {found.added} documents added, {found.changed} changed, {found.removed} removed, "
+                f"{found.unchanged} unchanged, {found.failed} failed"
+            )
+            print_line(
+                f"  {plan.documents_to_chunk} documents to cut, {plan.chunks_to_add} new chunks, "
+                f"{plan.texts_to_embed} texts to embed ({plan.tokens_to_embed} tokens, {_money(plan.cost_usd)})"
+            )
+        for reason in plan.reasons:
             print_line(f"  {reason}")
+        if plan.stops is not None:
+            print_line(f"  it would stop: {plan.stops}")
     return 0
+
+
+def _money(cost: float | None) -> str:
+    return "cost unknown" if cost is None else f"{cost:.4f} USD"
 
 
 def _summary(outcome: RefreshOutcome) -> str:

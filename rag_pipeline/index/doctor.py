@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Literal
 
 from rag_pipeline.contracts import Contract, Manifest
@@ -86,7 +85,7 @@ def clear_leftovers(store: CorpusStore) -> int:
     """Delete what :func:`examine` warns of. The caller holds the corpus's lock. Returns how many things were deleted."""
     if not store.root.is_dir():
         return 0
-    return delete_spare_files(store, timedelta(0)) + len(delete_spare_tags(store))
+    return delete_spare_files(store) + len(delete_spare_tags(store))
 
 
 def _finding(store: CorpusStore, severity: Literal["error", "warning"], message: str) -> Finding:

@@ -18,7 +18,7 @@ from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.write_points import reached
 
 _READER_GRACE = timedelta(minutes=10)
-"""A file or version that nothing names any more stays this long for a reader that is just opening it."""
+"""A version of a table that no tag keeps stays this long for whoever is just reading it."""
 
 _FRAGMENTS = 24
 """Compaction writes a table anew, and kept snapshots keep the old copy: so it waits until this many pieces have come
@@ -37,7 +37,7 @@ class Maintenance(Contract):
 def maintain(store: CorpusStore, keep_snapshots: int, keep_days: int | None) -> Maintenance:
     """Drop old snapshots and what only they named; compact tables whose statistics ask for it."""
     dropped = drop_snapshots(store, keep_snapshots, keep_days)
-    files = delete_spare_files(store, _READER_GRACE)
+    files = delete_spare_files(store)
     compacted = tuple(name for name in (ITEMS, DOCUMENTS, CHUNKS, VECTORS) if _compact(store.table(name)))
     return Maintenance(snapshots_dropped=tuple(dropped), files_deleted=files, tables_compacted=compacted)
 
@@ -100,16 +100,16 @@ def spare_files(store: CorpusStore) -> list[Path]:
     return sorted(spare)
 
 
-def delete_spare_files(store: CorpusStore, grace: timedelta) -> int:
-    """Delete the spare files that are older than ``grace``. Returns how many."""
-    limit = (datetime.now(timezone.utc) - grace).timestamp()
-    deleted = 0
-    for path in spare_files(store):
-        if path.stat().st_mtime <= limit:
-            reached("spare_file.delete.before")
-            path.unlink()
-            deleted += 1
-    return deleted
+def delete_spare_files(store: CorpusStore) -> int:
+    """Delete the spare files. The caller holds the corpus's lock. Returns how many.
+
+    Readers that have them open go on reading: a mapped file lives until it is closed.
+    """
+    spare = spare_files(store)
+    for path in spare:
+        reached("spare_file.delete.before")
+        path.unlink()
+    return len(spare)
 
 
 def _compact(table: Any | None) -> bool:

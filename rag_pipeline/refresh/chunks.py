@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_pipeline.chunking import CHUNKER_VERSION, chunk_document
+from rag_pipeline.chunking import chunk_document
 from rag_pipeline.contracts import HEADING_SEPARATOR, Chunk
 from rag_pipeline.errors import StoreError
-from rag_pipeline.hashing import text_hash, value_hash
+from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS
 from rag_pipeline.lance import append, create, delete_keys, read, read_keys, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
@@ -39,7 +39,7 @@ CHUNKS_SCHEMA = pa.schema(
         ("chunk_key", pa.string()),
     ]
 )
-_DOCUMENT_COLUMNS = ("document_id", "title", "media_type", "text", "structure", "metadata")
+DOCUMENT_COLUMNS = ("document_id", "title", "media_type", "text", "structure", "metadata")
 _DOCUMENTS_PER_BATCH = 256
 
 
@@ -78,17 +78,16 @@ def refresh_chunks(context: RefreshContext) -> ChunksReport:
     return report
 
 
-def chunking_settings(context: RefreshContext) -> dict[str, Any]:
-    """What decides how a document is cut, as the manifest records it; the tokenizer comes with the embedder."""
-    return {**context.corpus.chunking.model_dump(mode="json"), "chunker": CHUNKER_VERSION}
-
-
 def wanted_chunk_keys(context: RefreshContext, documents: Any) -> dict[str, str]:
     """For each document that is served, the hash over everything that its chunks depend on."""
-    settings = value_hash({**chunking_settings(context), "tokenizer": context.embedder.identity.key})
     columns = read(documents, ["document_id", "layout_hash"], f"status != '{FAILED}'")
     pairs = zip(columns["document_id"].to_pylist(), columns["layout_hash"].to_pylist(), strict=True)
-    return {document: text_hash(settings + layout) for document, layout in pairs}
+    return {document: chunk_key(context, layout) for document, layout in pairs}
+
+
+def chunk_key(context: RefreshContext, layout_hash: str) -> str:
+    """The hash over everything that a document's chunks depend on."""
+    return text_hash(context.chunking_key + layout_hash)
 
 
 def _chunk_ids(table: Any | None, documents: Sequence[str]) -> set[str]:
@@ -104,7 +103,7 @@ def _chunk_batches(
     if not names:
         return
     tokenizer = context.embedder.tokenizer
-    for batch in scan_keys(documents, _DOCUMENT_COLUMNS, "document_id", names, _DOCUMENTS_PER_BATCH):
+    for batch in scan_keys(documents, DOCUMENT_COLUMNS, "document_id", names, _DOCUMENTS_PER_BATCH):
         rows: list[Row] = []
         for document in batch.to_pylist():
             name = document["document_id"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from rag_pipeline.config import CorpusConfig
 from rag_pipeline.contracts import SourceItem
@@ -58,10 +58,14 @@ def parse_key(corpus: CorpusConfig) -> str:
     return value_hash({"parser": PARSER_VERSION, "format": source.format, "fields": fields})
 
 
-def looks_unchanged(item: SourceItem, known: KnownItem | None, key: str) -> bool:
-    """Whether an item need not be read: it was read completely, by the same parsers, and nothing in the listing moved."""
+def looks_unchanged(item: SourceItem, known: KnownItem | None, key: str, always_read: bool) -> bool:
+    """Whether an item need not be read: it was read completely, by the same parsers, and nothing in the listing moved.
+
+    ``always_read`` is the corpus's `source.verify: hash`.
+    """
     return (
         known is not None
+        and not always_read
         and known.complete
         and known.parse_key == key
         and (known.size, known.modified_at, known.etag) == (item.size, item.modified_at, item.etag)
@@ -92,6 +96,34 @@ class DocumentsState:
     @property
     def served(self) -> int:
         return sum(document.served for document in self.documents.values())
+
+
+class Writer(Protocol):
+    """Takes what a loader finds. Documents come before the item that vouches for them."""
+
+    def put(self, row: Row) -> None:
+        """A document that is new or changed, or one that never could be read."""
+        ...
+
+    def mark_stale(self, document_id: str, reason: str) -> None:
+        """Keep the last good version of this document, with the reason why the present one cannot be had."""
+        ...
+
+    def put_item(self, row: Row) -> None:
+        """An item all of whose documents were given."""
+        ...
+
+    def flush_documents(self) -> None:
+        """A moment at which many rows of one item may be put away."""
+        ...
+
+    def flush(self) -> None:
+        """Put away all that was given."""
+        ...
+
+    def delete(self, document_ids: list[str], paths: list[str]) -> None:
+        """Delete documents and items."""
+        ...
 
 
 class DocumentsWriter:

@@ -6,24 +6,12 @@ version, marked stale. Nothing is deleted before the whole source has been seen 
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-
-from rag_pipeline.contracts import Document, SourceItem
-from rag_pipeline.errors import ParseError, SourceError, SourceReadError
-from rag_pipeline.hashing import bytes_hash
-from rag_pipeline.parsing import parse, parse_text
+from rag_pipeline.errors import SourceError
 from rag_pipeline.refresh.context import RefreshContext
-from rag_pipeline.refresh.document_rows import OK, STALE, document_row, failed_row, item_row
-from rag_pipeline.refresh.document_state import (
-    DocumentsState,
-    DocumentsWriter,
-    KnownDocument,
-    KnownItem,
-    looks_unchanged,
-    parse_key,
-)
-from rag_pipeline.refresh.reports import DocumentsReport, FailedDocument
-from rag_pipeline.sources import Row, list_items, read_item, read_rows
+from rag_pipeline.refresh.document_loader import Loader
+from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter, KnownDocument, Writer
+from rag_pipeline.refresh.reports import DocumentsReport
+from rag_pipeline.sources import list_items
 
 
 def refresh_documents(context: RefreshContext) -> DocumentsReport:
@@ -33,36 +21,54 @@ def refresh_documents(context: RefreshContext) -> DocumentsReport:
         SourceError: the source lists nothing, or more would be deleted or has failed than the corpus's safety allows.
             Nothing has been deleted then.
     """
-    corpus = context.corpus
-    items = list_items(corpus)
     state = DocumentsState(context.store)
-    if not items and not (context.allow_deletes and state.served):
-        raise SourceError(
-            f"{corpus.file}: source.path: {corpus.source_path} lists no item"
-            + (f", the index of {state.served} documents stays as it is" if state.served else "")
-            + "; check path, include and exclude"
-            + (", or refresh with --allow-deletes if the source is meant to be empty" if state.served else "")
-        )
-    loader = _Loader(context, state)
-    context.reporter.begin(corpus.name, "documents", len(items), "items")
-    for item in items:
-        loader.load(item)
-        context.reporter.advance(1, item.path)
-    loader.writer.flush()
-    _check_failures(context, loader)
-    removed = [known for known in state.documents.values() if known.document_id not in loader.claimed]
-    _check_deletions(context, state, loader, removed)
-    gone = sorted(state.items.keys() - {item.path for item in items})
-    loader.writer.delete([known.document_id for known in removed], gone)
-    report = loader.report(len(items), sum(known.served for known in removed))
+    loader = load_source(context, state, DocumentsWriter(context.store))
+    removed = removed_documents(context, state, loader)
+    loader.writer.delete([known.document_id for known in removed], sorted(state.items.keys() - loader.listed))
+    report = loader.report(sum(known.served for known in removed))
     context.reporter.end(
-        f"{report.total} documents, {report.added} added, {report.changed} changed, "
-        f"{report.removed} removed, {report.failed} failed"
+        f"{report.total} documents, {report.added} added, {report.changed} changed, {report.removed} removed, "
+        f"{report.failed} failed"
     )
     return report
 
 
-def _check_failures(context: RefreshContext, loader: _Loader) -> None:
+def load_source(context: RefreshContext, state: DocumentsState, writer: Writer) -> Loader:
+    """List the source and give the writer what has changed.
+
+    Raises:
+        SourceError: the source lists nothing.
+    """
+    corpus = context.corpus
+    items = list_items(corpus)
+    if not items and not (context.allow_deletes and state.served):
+        kept = f", the index of {state.served} documents stays as it is" if state.served else ""
+        remedy = ", or refresh with --allow-deletes if the source is meant to be empty" if state.served else ""
+        raise SourceError(
+            f"{corpus.file}: source.path: {corpus.source_path} lists no item{kept}; check path, include and exclude{remedy}"
+        )
+    loader = Loader(context, state, writer)
+    context.reporter.begin(corpus.name, "documents", len(items), "items")
+    for item in items:
+        loader.load(item)
+        context.reporter.advance(1, item.path)
+    writer.flush()
+    return loader
+
+
+def removed_documents(context: RefreshContext, state: DocumentsState, loader: Loader) -> list[KnownDocument]:
+    """The known documents that the source no longer has.
+
+    Raises:
+        SourceError: more have failed or would be deleted than the corpus's safety allows.
+    """
+    _check_failures(context, loader)
+    removed = [known for known in state.documents.values() if known.document_id not in loader.claimed]
+    _check_deletions(context, state, loader, removed)
+    return removed
+
+
+def _check_failures(context: RefreshContext, loader: Loader) -> None:
     failures, everything = loader.failures, len(loader.claimed)
     limit = context.corpus.safety.max_failed_fraction
     if everything and (len(failures) > limit * everything or len(failures) == everything):
@@ -74,7 +80,7 @@ def _check_failures(context: RefreshContext, loader: _Loader) -> None:
         )
 
 
-def _check_deletions(context: RefreshContext, state: DocumentsState, loader: _Loader, removed: list[KnownDocument]) -> None:
+def _check_deletions(context: RefreshContext, state: DocumentsState, loader: Loader, removed: list[KnownDocument]) -> None:
     lost = [known for known in removed if known.served and known.content_hash not in loader.contents]
     limit = context.corpus.safety.max_delete_fraction
     if len(lost) > limit * state.served and not context.allow_deletes:
@@ -84,160 +90,3 @@ def _check_deletions(context: RefreshContext, state: DocumentsState, loader: _Lo
             f"(safety.max_delete_fraction allows {limit:g}): {shown}{', …' if len(lost) > 3 else ''}. "
             f"Nothing was deleted; if this is right, refresh with --allow-deletes"
         )
-
-
-class _Loader:
-    """Takes the items of one listing in order of their paths and decides what becomes of each document.
-
-    The order decides who keeps an id that two rows claim: the first path, and in it the first row.
-    """
-
-    def __init__(self, context: RefreshContext, state: DocumentsState) -> None:
-        self.corpus = context.corpus
-        self.full = context.full
-        self.state = state
-        self.writer = DocumentsWriter(context.store)
-        self.claimed: dict[str, str] = {}
-        self.contents: set[str | None] = set()
-        self.failures: list[FailedDocument] = []
-        self._parse_key = parse_key(self.corpus)
-        self._reread: set[str] = set()
-        self._added = self._changed = self._items_read = self._bytes_read = 0
-
-    def load(self, item: SourceItem) -> None:
-        known = self.state.items.get(item.path)
-        fresh = self.full or item.path in self._reread or not looks_unchanged(item, known, self._parse_key)
-        if not fresh and self._adopt(item.path):
-            return
-        self._items_read += 1
-        self._bytes_read += item.size
-        if self.corpus.source.format == "files":
-            self._load_file(item, known)
-        else:
-            self._load_rows(item)
-
-    def report(self, items_listed: int, removed: int) -> DocumentsReport:
-        kept = sum(failure.kept for failure in self.failures)
-        total = len(self.claimed) - len(self.failures) + kept
-        return DocumentsReport(
-            total=total,
-            added=self._added,
-            changed=self._changed,
-            removed=removed,
-            unchanged=total - kept - self._added - self._changed,
-            failed=len(self.failures),
-            stale=kept,
-            items_listed=items_listed,
-            items_read=self._items_read,
-            bytes_read=self._bytes_read,
-            failures=tuple(self.failures),
-        )
-
-    def _adopt(self, path: str) -> bool:
-        """Take over what is known of an item. False when that is nothing, or an earlier item has taken one of its ids."""
-        documents = self.state.by_path[path]
-        if not documents or any(known.document_id in self.claimed for known in documents):
-            return False
-        for known in documents:
-            self.claimed[known.document_id] = known.source
-            self.contents.add(known.content_hash)
-            if known.status != OK:
-                self._note_failure(known.source, known.reason or "", known.served)
-        return True
-
-    def _load_file(self, item: SourceItem, known: KnownItem | None) -> None:
-        read_at = datetime.now(timezone.utc)
-        digest = None
-        try:
-            data = read_item(self.corpus, item)
-            digest = bytes_hash(data)
-            same = known is not None and known.bytes_hash == digest and known.parse_key == self._parse_key
-            if not (same and not self.full and self._adopt(item.path)):
-                self._put(
-                    item,
-                    Document(
-                        document_id=item.path,
-                        source=item.path,
-                        path=item.path,
-                        modified_at=item.modified_at,
-                        parsed=parse(data, item.path),
-                    ),
-                )
-        except (ParseError, SourceReadError) as error:
-            self._fail(item.path, item.path, item.path, str(error))
-        self.writer.put_item(item_row(item, digest, digest is not None, self._parse_key, read_at))
-
-    def _load_rows(self, item: SourceItem) -> None:
-        read_at = datetime.now(timezone.utc)
-        complete, rows = True, 0
-        try:
-            for row in read_rows(self.corpus, item):
-                rows += 1
-                place = f"{item.path}#{row.number}"
-                if not isinstance(row, Row):
-                    self._fail(row.document_id or place, place, item.path, row.reason)
-                elif row.document_id in self.claimed:
-                    complete = False
-                    reason = f"id {row.document_id!r} is taken already by {self.claimed[row.document_id]}"
-                    self._fail(place, place, item.path, reason)
-                else:
-                    self._load_row(item, row, place)
-                self.writer.flush_documents()
-        except SourceReadError as error:
-            complete = False
-            for known in [known for known in self.state.by_path[item.path] if known.document_id not in self.claimed]:
-                self._fail(known.document_id, known.source, item.path, str(error))
-            if not self.state.by_path[item.path]:
-                self._fail(item.path, item.path, item.path, str(error))
-        if not rows and complete:
-            self._fail(item.path, item.path, item.path, "holds no rows")
-        self.writer.put_item(item_row(item, None, complete, self._parse_key, read_at))
-
-    def _load_row(self, item: SourceItem, row: Row, place: str) -> None:
-        try:
-            document = Document(
-                document_id=row.document_id,
-                source=f"{item.path}#{row.document_id}",
-                path=item.path,
-                modified_at=item.modified_at,
-                parsed=parse_text(row.text, title=row.title, metadata=row.metadata),
-            )
-        except ParseError as error:
-            self._fail(row.document_id, place, item.path, str(error))
-        else:
-            self._put(item, document)
-
-    def _put(self, item: SourceItem, document: Document) -> None:
-        known = self.state.documents.get(document.document_id)
-        if known is not None and known.path > item.path:
-            self._reread.add(known.path)
-        row = document_row(document)
-        self.claimed[document.document_id] = document.source
-        self.contents.add(row["content_hash"])
-        if known is not None and known.status == OK and known.document_hash == row["document_hash"] and not self.full:
-            return
-        if known is None or not known.served:
-            self._added += 1
-        elif known.document_hash != row["document_hash"] or known.status == STALE:
-            self._changed += 1
-        else:
-            return
-        self.writer.put(row)
-
-    def _fail(self, document_id: str, source: str, path: str, reason: str) -> None:
-        """Record that a document cannot be had just now: the last good version stays, marked stale."""
-        if document_id in self.claimed:
-            return
-        known = self.state.documents.get(document_id)
-        served = known is not None and known.served
-        self.claimed[document_id] = source
-        self._note_failure(source, reason, served)
-        if known is not None and served:
-            self.contents.add(known.content_hash)
-            if (known.status, known.reason) != (STALE, reason):
-                self.writer.mark_stale(document_id, reason)
-        elif known is None or known.reason != reason:
-            self.writer.put(failed_row(document_id, source, path, reason))
-
-    def _note_failure(self, source: str, reason: str, kept: bool) -> None:
-        self.failures.append(FailedDocument(source=source, reason=reason, kept=kept))

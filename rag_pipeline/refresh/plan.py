@@ -1,71 +1,161 @@
-"""What a refresh would do, found out without writing anything."""
+"""What a refresh would do, found out without writing anything: the source is read and cut as the refresh would do it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from rag_pipeline.chunking import chunk_document
 from rag_pipeline.contracts import Contract
+from rag_pipeline.embedding.cache import EmbeddingCache
+from rag_pipeline.errors import SourceError
+from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.vector_table import same_identity, same_layout, vector_schema
 from rag_pipeline.index.working_segments import read_working_segments
+from rag_pipeline.lance import read, read_keys, scan_keys
 from rag_pipeline.refresh.bm25_index import lexical_key
-from rag_pipeline.refresh.chunks import wanted_chunk_keys
+from rag_pipeline.refresh.chunks import DOCUMENT_COLUMNS, chunk_key, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
-from rag_pipeline.refresh.document_state import DocumentsState, looks_unchanged, parse_key
-from rag_pipeline.refresh.reconcile import difference, keys_by_document
-from rag_pipeline.sources import list_items
+from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of
+from rag_pipeline.refresh.document_state import DocumentsState, parse_key
+from rag_pipeline.refresh.documents import load_source, removed_documents
+from rag_pipeline.refresh.reconcile import keys_by_document
+from rag_pipeline.refresh.reports import DocumentsReport
 
 
 class RefreshPlan(Contract):
-    """Items are files or objects of the source; `changed` ones will be read, and may turn out equal."""
+    """``stops`` is why the refresh would stop before deleting anything, or None. ``reasons`` say what makes for work."""
 
     corpus: str
-    items_new: int
-    items_changed: int
-    items_gone: int
-    items_unchanged: int
-    documents_gone: int
+    documents: DocumentsReport | None
     documents_to_chunk: int
+    chunks_to_add: int
+    texts_to_embed: int
+    tokens_to_embed: int
+    cost_usd: float | None
     reasons: tuple[str, ...]
+    stops: str | None
 
 
 def plan_refresh(context: RefreshContext) -> RefreshPlan:
-    """Compare listing, configuration and store."""
-    corpus, store = context.corpus, context.store
-    items, state = list_items(corpus), DocumentsState(store)
-    key = parse_key(corpus)
-    new = [item for item in items if item.path not in state.items]
-    unchanged = [item for item in items if not context.full and looks_unchanged(item, state.items.get(item.path), key)]
-    listed = {item.path for item in items}
-    gone = [path for path in state.items if path not in listed]
-    lost = sum(known.served for path in gone for known in state.by_path[path])
-    reasons = []
-    if any(known.parse_key != key for known in state.items.values()):
-        reasons.append("the parsers or the source's fields have changed: every item is read again")
+    """Load, cut and count, and compare with the store."""
+    state = DocumentsState(context.store)
+    counter = _Counter(context)
+    stops, report, removed = None, None, []
+    try:
+        loader = load_source(context, state, counter)
+        removed = removed_documents(context, state, loader)
+        report = loader.report(sum(known.served for known in removed))
+    except SourceError as error:
+        stops = str(error)
+    counter.add_unchanged({known.document_id for known in removed})
+    texts, tokens = counter.to_embed()
+    return RefreshPlan(
+        corpus=context.corpus.name,
+        documents=report,
+        documents_to_chunk=counter.documents,
+        chunks_to_add=counter.chunks,
+        texts_to_embed=texts,
+        tokens_to_embed=tokens,
+        # The embedders of this version run on this machine.
+        cost_usd=0.0,
+        reasons=tuple(_reasons(context, state)),
+        stops=stops,
+    )
+
+
+class _Counter:
+    """A writer that cuts what it is given, counts, and keeps nothing but hashes."""
+
+    def __init__(self, context: RefreshContext) -> None:
+        self._context = context
+        self._tokens: dict[str, int] = {}
+        self._given: set[str] = set()
+        self._present = self._present_keys()
+        self.documents = self.chunks = 0
+
+    def put(self, row: Row) -> None:
+        name = row["document_id"]
+        self._given.add(name)
+        if row["status"] != FAILED and self._present.get(name) != {chunk_key(self._context, row["layout_hash"])}:
+            self._cut(row)
+
+    def mark_stale(self, document_id: str, reason: str) -> None: ...
+
+    def put_item(self, row: Row) -> None: ...
+
+    def flush_documents(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def delete(self, document_ids: list[str], paths: list[str]) -> None: ...
+
+    def add_unchanged(self, removed: set[str]) -> None:
+        """The documents that stay as they are, and are cut again because a configuration has changed."""
+        table = self._context.store.table(DOCUMENTS)
+        if table is None:
+            return
+        wanted = wanted_chunk_keys(self._context, table)
+        names = [
+            name
+            for name, key in wanted.items()
+            if name not in self._given and name not in removed and (self._context.full or self._present.get(name) != {key})
+        ]
+        for batch in scan_keys(table, DOCUMENT_COLUMNS, "document_id", names, 256) if names else ():
+            for row in batch.to_pylist():
+                self._cut(row)
+
+    def to_embed(self) -> tuple[int, int]:
+        """How many texts have no vector yet, and their tokens."""
+        context = self._context
+        cache = EmbeddingCache(context.store.embeddings, context.embedder.identity)
+        missing = cache.missing(pa.array(list(self._tokens), pa.string())).to_pylist()
+        return len(missing), sum(self._tokens[digest] for digest in missing)
+
+    def _cut(self, row: Row) -> None:
+        context = self._context
+        chunks = chunk_document(parsed_of(row), context.corpus.chunking, context.embedder.tokenizer)
+        texts = [chunk.indexed_text for chunk in chunks]
+        old = self._old_texts(row["document_id"])
+        self.documents += 1
+        for text, tokens in zip(texts, context.embedder.tokenizer.count(texts).tolist(), strict=True):
+            digest = text_hash(text)
+            self.chunks += digest not in old
+            self._tokens[digest] = tokens
+
+    def _present_keys(self) -> dict[str, set[str]]:
+        table = self._context.store.table(CHUNKS)
+        return keys_by_document(table, "chunk_key") if table is not None else {}
+
+    def _old_texts(self, document_id: str) -> set[str]:
+        table = self._context.store.table(CHUNKS)
+        if table is None or document_id not in self._present:
+            return set()
+        return set(read_keys(table, ["content_hash"], "document_id", [document_id])["content_hash"].to_pylist())
+
+
+def _reasons(context: RefreshContext, state: DocumentsState) -> Iterator[str]:
+    corpus, store, identity = context.corpus, context.store, context.embedder.identity
+    if context.full:
+        yield "--full: everything is read and rebuilt"
+    if any(known.parse_key != parse_key(corpus) for known in state.items.values()):
+        yield "the parsers or the source's fields have changed: every item is read again"
     documents, chunks, vectors = store.table(DOCUMENTS), store.table(CHUNKS), store.table(VECTORS)
-    rechunk = 0
-    if documents is not None and chunks is not None:
-        present = keys_by_document(chunks, "chunk_key")
-        rechunk = len(difference(wanted_chunk_keys(context, documents), present).missing)
-        if rechunk:
-            reasons.append(f"chunking or the tokenizer has changed: {rechunk} documents that are there are cut again")
-    if vectors is not None and not same_identity(vectors, context.embedder.identity):
-        reasons.append(f"the embedder is now {context.embedder.identity}: every text without a cached vector is embedded")
-    elif vectors is not None and not same_layout(vectors, vector_schema(context.embedder.identity, corpus.metadata)):
-        reasons.append("the metadata columns have changed: the vector table is written anew, nothing is embedded for it")
+    if documents is not None and chunks is not None and _settings_changed(context, documents, chunks):
+        yield "chunking or the tokenizer has changed: every document is cut again"
+    if vectors is not None and not same_identity(vectors, identity):
+        yield f"the embedder is now {identity}: every text without a cached vector of it is embedded"
+    elif vectors is not None and not same_layout(vectors, vector_schema(identity, corpus.metadata)):
+        yield "the metadata columns have changed: the vector table is written anew, nothing is embedded for it"
     working = read_working_segments(store.bm25)
     if working is not None and working.lexical_key != lexical_key(context):
-        reasons.append("the lexical configuration has changed: the lexical index is built anew")
-    if lost > corpus.safety.max_delete_fraction * state.served and not context.allow_deletes:
-        reasons.append(
-            f"{lost} of {state.served} documents are gone from the source: unless they were moved, the refresh stops "
-            "without --allow-deletes"
-        )
-    return RefreshPlan(
-        corpus=corpus.name,
-        items_new=len(new),
-        items_changed=len(items) - len(new) - len(unchanged),
-        items_gone=len(gone),
-        items_unchanged=len(unchanged),
-        documents_gone=lost,
-        documents_to_chunk=rechunk,
-        reasons=tuple(reasons),
-    )
+        yield "the lexical configuration has changed: the lexical index is built anew"
+
+
+def _settings_changed(context: RefreshContext, documents: Any, chunks: Any) -> bool:
+    wanted = set(wanted_chunk_keys(context, documents).values())
+    present = set(read(chunks, ["chunk_key"])["chunk_key"].unique().to_pylist())
+    return bool(present) and not wanted & present

@@ -12,7 +12,7 @@ from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read
-from rag_pipeline.refresh.chunks import chunking_settings, wanted_chunk_keys
+from rag_pipeline.refresh.chunks import wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED, STALE
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
@@ -76,7 +76,7 @@ def _content(context: RefreshContext, documents: dict[str, str]) -> SnapshotCont
     corpus = context.corpus
     return SnapshotContent(
         embedder=context.embedder.identity,
-        chunking=chunking_settings(context),
+        chunking=context.chunking_settings,
         lexical={**corpus.lexical.model_dump(mode="json"), "analyzer": ANALYZER_VERSION},
         retrieval=corpus.retrieval.model_dump(mode="json"),
         metadata_columns=dict(corpus.metadata),

@@ -109,7 +109,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> N
     workspace = Workspace(tmp_path)
     workspace.corpus(files=PAGES)
     (plan,) = run_json(workspace, "refresh", "docs", "--dry-run")
-    assert (plan["items_new"], plan["items_gone"]) == (3, 0)
+    assert (plan["documents"]["added"], plan["texts_to_embed"], plan["stops"]) == (3, 3, None)
     assert not workspace.data.exists()
 
 

@@ -46,9 +46,9 @@ def test_the_first_refresh_publishes_everything(workspace: Workspace) -> None:
 def test_nothing_changed_means_nothing_written(workspace: Workspace) -> None:
     workspace.corpus(yaml=HASHED, files=PAGES)
     workspace.refresh()
-    before = _versions(workspace)
+    before = table_versions(workspace)
     reports = workspace.refresh()
-    assert _versions(workspace) == before
+    assert table_versions(workspace) == before
     assert (reports["documents"].items_read, reports["embeddings"].embedded, reports["embeddings"].cached) == (0, 0, 0)
     assert not reports["snapshot"].published
 
@@ -323,7 +323,7 @@ def test_the_manifest_names_what_was_made(workspace: Workspace) -> None:
     assert manifest.content.embedder.provider == "hash"
 
 
-def _versions(workspace: Workspace) -> dict[str, object]:
+def table_versions(workspace: Workspace) -> dict[str, object]:
     store = workspace.context().store
     tables = {name: store.table(name) for name in ("items", "documents", "chunks", "vectors")}
     versions: dict[str, object] = {name: table.version for name, table in tables.items() if table is not None}

@@ -1,0 +1,177 @@
+"""From a listing to documents: what is read, what is taken over, what fails, and who keeps an id."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from rag_pipeline.contracts import Document, SourceItem
+from rag_pipeline.errors import ParseError, SourceReadError
+from rag_pipeline.hashing import bytes_hash
+from rag_pipeline.parsing import parse, parse_text
+from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.document_rows import OK, STALE, document_row, failed_row, item_row
+from rag_pipeline.refresh.document_state import DocumentsState, KnownItem, Writer, looks_unchanged, parse_key
+from rag_pipeline.refresh.reports import DocumentsReport, FailedDocument
+from rag_pipeline.sources import Row, read_item, read_rows
+
+
+class Loader:
+    """Takes the items of one listing in order of their paths and decides what becomes of each document.
+
+    The order decides who keeps an id that two rows claim: the first path, and in it the first row.
+    """
+
+    def __init__(self, context: RefreshContext, state: DocumentsState, writer: Writer) -> None:
+        self.corpus = context.corpus
+        self.full = context.full
+        self.state = state
+        self.writer = writer
+        self.listed: set[str] = set()
+        self.claimed: dict[str, str] = {}
+        self.contents: set[str | None] = set()
+        self.failures: list[FailedDocument] = []
+        self._parse_key = parse_key(self.corpus)
+        self._reread: set[str] = set()
+        self._added = self._changed = self._items_read = self._bytes_read = 0
+
+    def load(self, item: SourceItem) -> None:
+        """Read an item, or take over what is known of it."""
+        self.listed.add(item.path)
+        known = self.state.items.get(item.path)
+        always_read = self.full or item.path in self._reread or self.corpus.source.verify == "hash"
+        fresh = not looks_unchanged(item, known, self._parse_key, always_read)
+        if not fresh and self._adopt(item.path):
+            return
+        self._items_read += 1
+        self._bytes_read += item.size
+        if self.corpus.source.format == "files":
+            self._load_file(item, known)
+        else:
+            self._load_rows(item)
+
+    def report(self, removed: int) -> DocumentsReport:
+        """What was found, with the number of documents that are removed."""
+        kept = sum(failure.kept for failure in self.failures)
+        total = len(self.claimed) - len(self.failures) + kept
+        return DocumentsReport(
+            total=total,
+            added=self._added,
+            changed=self._changed,
+            removed=removed,
+            unchanged=total - kept - self._added - self._changed,
+            failed=len(self.failures),
+            stale=kept,
+            items_listed=len(self.listed),
+            items_read=self._items_read,
+            bytes_read=self._bytes_read,
+            failures=tuple(self.failures),
+        )
+
+    def _adopt(self, path: str) -> bool:
+        """Take over what is known of an item. False when that is nothing, or an earlier item has taken one of its ids."""
+        documents = self.state.by_path[path]
+        if not documents or any(known.document_id in self.claimed for known in documents):
+            return False
+        for known in documents:
+            self.claimed[known.document_id] = known.source
+            self.contents.add(known.content_hash)
+            if known.status != OK:
+                self._note_failure(known.source, known.reason or "", known.served)
+        return True
+
+    def _load_file(self, item: SourceItem, known: KnownItem | None) -> None:
+        read_at = datetime.now(timezone.utc)
+        digest = None
+        try:
+            data = read_item(self.corpus, item)
+            digest = bytes_hash(data)
+            same = known is not None and known.bytes_hash == digest and known.parse_key == self._parse_key
+            if not (same and not self.full and self._adopt(item.path)):
+                self._put(
+                    item,
+                    Document(
+                        document_id=item.path,
+                        source=item.path,
+                        path=item.path,
+                        modified_at=item.modified_at,
+                        parsed=parse(data, item.path),
+                    ),
+                )
+        except (ParseError, SourceReadError) as error:
+            self._fail(item.path, item.path, item.path, str(error))
+        self.writer.put_item(item_row(item, digest, digest is not None, self._parse_key, read_at))
+
+    def _load_rows(self, item: SourceItem) -> None:
+        read_at = datetime.now(timezone.utc)
+        complete, rows = True, 0
+        try:
+            for row in read_rows(self.corpus, item):
+                rows += 1
+                place = f"{item.path}#{row.number}"
+                if not isinstance(row, Row):
+                    self._fail(row.document_id or place, place, item.path, row.reason)
+                elif row.document_id in self.claimed:
+                    complete = False
+                    reason = f"id {row.document_id!r} is taken already by {self.claimed[row.document_id]}"
+                    self._fail(place, place, item.path, reason)
+                else:
+                    self._load_row(item, row, place)
+                self.writer.flush_documents()
+        except SourceReadError as error:
+            complete = False
+            for known in [known for known in self.state.by_path[item.path] if known.document_id not in self.claimed]:
+                self._fail(known.document_id, known.source, item.path, str(error))
+            if not self.state.by_path[item.path]:
+                self._fail(item.path, item.path, item.path, str(error))
+        if not rows and complete:
+            self._fail(item.path, item.path, item.path, "holds no rows")
+        self.writer.put_item(item_row(item, None, complete, self._parse_key, read_at))
+
+    def _load_row(self, item: SourceItem, row: Row, place: str) -> None:
+        try:
+            document = Document(
+                document_id=row.document_id,
+                source=f"{item.path}#{row.document_id}",
+                path=item.path,
+                modified_at=item.modified_at,
+                parsed=parse_text(row.text, title=row.title, metadata=row.metadata),
+            )
+        except ParseError as error:
+            self._fail(row.document_id, place, item.path, str(error))
+        else:
+            self._put(item, document)
+
+    def _put(self, item: SourceItem, document: Document) -> None:
+        known = self.state.documents.get(document.document_id)
+        if known is not None and known.path > item.path:
+            self._reread.add(known.path)
+        row = document_row(document)
+        self.claimed[document.document_id] = document.source
+        self.contents.add(row["content_hash"])
+        if known is not None and known.status == OK and known.document_hash == row["document_hash"] and not self.full:
+            return
+        if known is None or not known.served:
+            self._added += 1
+        elif known.document_hash != row["document_hash"] or known.status == STALE:
+            self._changed += 1
+        else:
+            return
+        self.writer.put(row)
+
+    def _fail(self, document_id: str, source: str, path: str, reason: str) -> None:
+        """Record that a document cannot be had just now: the last good version stays, marked stale."""
+        if document_id in self.claimed:
+            return
+        known = self.state.documents.get(document_id)
+        served = known is not None and known.served
+        self.claimed[document_id] = source
+        self._note_failure(source, reason, served)
+        if known is not None and served:
+            self.contents.add(known.content_hash)
+            if (known.status, known.reason) != (STALE, reason):
+                self.writer.mark_stale(document_id, reason)
+        elif known is None or known.reason != reason:
+            self.writer.put(failed_row(document_id, source, path, reason))
+
+    def _note_failure(self, source: str, reason: str, kept: bool) -> None:
+        self.failures.append(FailedDocument(source=source, reason=reason, kept=kept))
