@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from rag_pipeline import write_points
 from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.index.doctor import clear_leftovers, examine
 from rag_pipeline.index.snapshot import read_pointer
@@ -164,6 +166,37 @@ def test_killed_at_random_times(
         process.kill()
         process.wait()
         check(workspace, served, undisturbed, before)
+        shutil.rmtree(workspace.root)
+
+
+@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("broken")])
+def test_a_write_that_fails_at_any_point_leaves_the_store_able_to_go_on(
+    prepared: Workspace,
+    undisturbed: tuple[str, list[list[tuple[str, float]]], list[str], int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Exception,
+) -> None:
+    served, before = answers(prepared), cached(prepared)
+    for number in range(len(undisturbed[2])):
+        workspace = copy_of(prepared, tmp_path / str(number))
+        left = number
+
+        def hook(point: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise fault
+
+        monkeypatch.setattr(write_points, "hook", hook)
+        with pytest.raises(type(fault)):
+            workspace.refresh()
+        monkeypatch.setattr(write_points, "hook", None)
+        assert answers(workspace) in (served, undisturbed[1])
+        workspace.refresh()
+        assert workspace.index().manifest.hash == undisturbed[0]
+        assert answers(workspace) == undisturbed[1]
+        assert cached(workspace) - before == undisturbed[3]
         shutil.rmtree(workspace.root)
 
 

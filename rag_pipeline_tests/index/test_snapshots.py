@@ -1,11 +1,10 @@
-"""Snapshots are immutable and numbered; one pointer says which is served; old ones go, kept ones stay exactly as they were."""
+"""Snapshots are immutable and numbered; one pointer says which is served; old ones go, kept ones stay as they were."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -150,25 +149,29 @@ def test_one_refresh_at_a_time_and_the_other_is_told_which(workspace: Workspace)
     RefreshLock.acquire(store, "run-3").release()
 
 
+HOLD = """
+import os, signal, sys, time
+from pathlib import Path
+from rag_pipeline.index.lock import RefreshLock
+from rag_pipeline.index.store import CorpusStore
+
+lock = RefreshLock.acquire(CorpusStore(Path(sys.argv[1]), "docs"), "other")
+print("held", flush=True)
+if sys.argv[2] == "die":
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(0.5)
+lock.release()
+"""
+
+
 def test_a_lock_left_by_a_dead_process_is_none(workspace: Workspace) -> None:
-    code = (
-        "import os, signal; from pathlib import Path; from rag_pipeline.index.lock import RefreshLock; "
-        "from rag_pipeline.index.store import CorpusStore; "
-        f"RefreshLock.acquire(CorpusStore(Path({str(workspace.data)!r}), 'docs'), 'dead'); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=False)
+    subprocess.run([sys.executable, "-c", HOLD, str(workspace.data), "die"], check=False)
     assert (workspace.data / "docs" / "refresh.owner.json").exists()
     RefreshLock.acquire(CorpusStore(workspace.data, "docs"), "run-2").release()
 
 
-def test_a_waiting_refresh_gets_its_turn(workspace: Workspace, tmp_path: Path) -> None:
-    code = (
-        "import time; from pathlib import Path; from rag_pipeline.index.lock import RefreshLock; "
-        "from rag_pipeline.index.store import CorpusStore; "
-        f"lock = RefreshLock.acquire(CorpusStore(Path({str(workspace.data)!r}), 'docs'), 'other'); print('held', flush=True); "
-        "time.sleep(0.5); lock.release()"
-    )
-    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+def test_a_waiting_refresh_gets_its_turn(workspace: Workspace) -> None:
+    other = subprocess.Popen([sys.executable, "-c", HOLD, str(workspace.data), "live"], stdout=subprocess.PIPE)
     assert other.stdout is not None
     assert other.stdout.readline() == b"held\n"
     RefreshLock.acquire(CorpusStore(workspace.data, "docs"), "run-2", wait=20).release()
