@@ -23,6 +23,7 @@ def write_atomically(path: Path, data: bytes, what: str) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        share(temporary)
         reached(f"{what}.rename.before")
         os.replace(temporary, path)
     except BaseException:
@@ -30,6 +31,18 @@ def write_atomically(path: Path, data: bytes, what: str) -> None:
         raise
     sync_folder(path.parent)
     reached(f"{what}.rename.after")
+
+
+def _umask() -> int:
+    """The process's umask: temporary files are made for their owner alone, the store's files are for every reader."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def share(path: str | Path) -> None:
+    """Give a temporary file the permissions of an ordinary one, before it gets its name."""
+    os.chmod(path, 0o666 & ~_umask())
 
 
 def sync_folder(folder: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_pipeline.errors import StoreError
 from rag_pipeline.write_points import reached
 
 _KEYS_PER_STATEMENT = 500
@@ -40,14 +43,32 @@ def sql_string(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+@contextmanager
+def damage_as_store_error(name: str) -> Iterator[None]:
+    """Turn LanceDB's error for files that are missing or damaged into ours, without the paths of its own sources.
+
+    Raises:
+        StoreError: with the first line of what LanceDB says, and what to do.
+    """
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        reason = re.split(r", /|\n|, rust/", str(error))[0].removeprefix("lance error: ")
+        raise StoreError(
+            f"table {name}: files are missing or damaged, or cannot be written ({reason}). Make room or restore them "
+            f"from a backup; if there is none, delete the folder {name}.lance and refresh, which builds it anew"
+        ) from error
+
+
 def scan(table: Any, columns: Sequence[str], where: str | None = None, batch_rows: int = 8192) -> Iterator[pa.RecordBatch]:
     """Stream columns of a table's rows, at most ``batch_rows`` at a time."""
     query = table.search().select(list(columns))
     if where is not None:
         query = query.where(where)
-    for batch in query.to_batches(batch_rows):
-        if batch.num_rows:
-            yield batch.select(list(columns))
+    with damage_as_store_error(table.name):
+        for batch in query.to_batches(batch_rows):
+            if batch.num_rows:
+                yield batch.select(list(columns))
 
 
 def read(table: Any, columns: Sequence[str], where: str | None = None) -> pa.Table:
@@ -90,14 +111,16 @@ def delete_keys(table: Any, key: str, values: Sequence[str]) -> None:
     """Delete the rows whose ``key`` is one of ``values``."""
     for condition in in_lists(key, values):
         reached(f"{table.name}.delete.before")
-        table.delete(condition)
+        with damage_as_store_error(table.name):
+            table.delete(condition)
         reached(f"{table.name}.delete.after")
 
 
 def append(table: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Append batches in one commit. A reader, not a generator: LanceDB deadlocks on one that uses it (lancedb#2107)."""
     reached(f"{table.name}.append.before")
-    table.add(pa.RecordBatchReader.from_batches(schema, iter(batches)))
+    with damage_as_store_error(table.name):
+        table.add(pa.RecordBatchReader.from_batches(schema, iter(batches)))
     reached(f"{table.name}.append.after")
 
 
@@ -105,7 +128,8 @@ def create(database: Any, name: str, schema: pa.Schema, batches: Iterable[pa.Rec
     """Make a table, or replace all of an existing one, in one commit; older versions stay readable by their tags."""
     reader = pa.RecordBatchReader.from_batches(schema, iter(batches))
     reached(f"{name}.create.before")
-    table = database.create_table(name, data=reader, schema=schema, mode="overwrite")
+    with damage_as_store_error(name):
+        table = database.create_table(name, data=reader, schema=schema, mode="overwrite")
     reached(f"{name}.create.after")
     return table
 
@@ -113,5 +137,6 @@ def create(database: Any, name: str, schema: pa.Schema, batches: Iterable[pa.Rec
 def upsert(table: Any, key: str, batch: pa.RecordBatch) -> None:
     """Insert rows, or replace those with the same key, in one commit. The keys within the batch must be distinct."""
     reached(f"{table.name}.upsert.before")
-    table.merge_insert(key).when_matched_update_all().when_not_matched_insert_all().execute(batch)
+    with damage_as_store_error(table.name):
+        table.merge_insert(key).when_matched_update_all().when_not_matched_insert_all().execute(batch)
     reached(f"{table.name}.upsert.after")

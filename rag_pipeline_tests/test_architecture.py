@@ -18,7 +18,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "hashing": set(),
     "files": {"write_points"},
-    "lance": {"write_points"},
+    "lance": {"errors", "write_points"},
     "write_points": set(),
     "corpus_files": SHARED,
     "index": SHARED,

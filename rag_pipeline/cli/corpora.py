@@ -16,14 +16,14 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from rag_pipeline.corpus_files import load_corpora
-    from rag_pipeline.index.snapshot import read_manifest, read_pointer
+    from rag_pipeline.index.snapshot import served_manifest
     from rag_pipeline.index.store import CorpusStore
 
     root = corpora_root()
     listed: list[dict[str, Any]] = []
     for corpus in load_corpora(root):
         store = CorpusStore(data_root(), corpus.name)
-        served = read_manifest(store) if read_pointer(store) is not None else None
+        served = served_manifest(store)
         listed.append(
             {
                 "corpus": corpus.name,

@@ -48,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     if difference.figures is not None:
         print_line(f"  {len(difference.moved)} queries have other first ten")
         for moved in difference.moved[:_SHOWN]:
-            print_line(f"    {moved.query_id}: {moved.text[:80]} ({len(moved.entered)} came in, {len(moved.left)} went out)")
+            came_or_went = f"{len(moved.entered)} came in, {len(moved.left)} went out"
+            what = came_or_went if moved.entered or moved.left else "other order"
+            print_line(f"    {moved.query_id}: {moved.text[:80]} ({what})")
         old, new = difference.figures
         rows = [
             [

@@ -27,8 +27,8 @@ def print_line(text: str = "") -> None:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A table as wide as its content; on a terminal it is drawn by rich."""
     cells = [[_cell(value) for value in row] for row in rows]
-    if sys.stdout.isatty():
-        table = _rich_table(columns)
+    table = _rich_table(columns) if sys.stdout.isatty() else None
+    if table is not None:
         for row in cells:
             table.add_row(*row)
         console().print(table)
@@ -65,7 +65,9 @@ def _cell(value: Any) -> str:
 
 
 def _rich_table(columns: Sequence[str]) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
+    try:
+        from rich.markup import escape
+        from rich.table import Table
+    except ImportError:
+        return None
     return Table(*map(escape, columns), box=None, pad_edge=False, header_style="bold")

@@ -13,6 +13,8 @@ from rag_pipeline.errors import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     from rag_pipeline.orchestration import RefreshOutcome
 
+_FAILURES_SHOWN = 10
+
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser("refresh", parents=[common], help="reconcile corpora with their sources and publish")
@@ -40,8 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
         outcomes.append(outcome)
         if outcome.error is not None:
             sys.stderr.write(f"rag-pipeline: {outcome.error}\n")
+            if arguments.debug and outcome.trace:
+                sys.stderr.write(f"{outcome.trace}\n")
         elif not arguments.json:
             print_line(_summary(outcome))
+            _print_failures(outcome)
     if arguments.json:
         print_json([_outcome_json(outcome) for outcome in outcomes])
     return 1 if any(outcome.error is not None for outcome in outcomes) else 0
@@ -94,12 +99,21 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
         for reason in plan.reasons:
             print_line(f"  {reason}")
         if plan.stops is not None:
-            print_line(f"  it would stop: {plan.stops}")
+            print_line(f"{plan.corpus}: the refresh would stop: {plan.stops}")
     return 0
 
 
 def _money(cost: float | None) -> str:
     return "cost unknown" if cost is None else f"{cost:.4f} USD"
+
+
+def _print_failures(outcome: RefreshOutcome) -> None:
+    failures = _outcome_json(outcome)["failures"]
+    for failure in failures[:_FAILURES_SHOWN]:
+        kept = " (its last good version stays)" if failure["kept"] else ""
+        print_line(f"  not read: {failure['source']}: {failure['reason']}{kept}")
+    if len(failures) > _FAILURES_SHOWN:
+        print_line(f"  … and {len(failures) - _FAILURES_SHOWN} more; --json lists all")
 
 
 def _summary(outcome: RefreshOutcome) -> str:

@@ -89,7 +89,7 @@ def _print_explanation(explanation: Explanation, mode: str) -> None:
             place = "not asked"
         score = f"score {arm.score:.4f}" if arm.score is not None else "no score: holds no query term"
         if name == "vector" and arm.score is None:
-            score = "no score: the query has no token"
+            score = "no score: the query has no token" if mode in ("hybrid", name) else "no score"
         print_line(f"     {name:<7} {place}, {score}, adds {arm.contribution:.6f}")
     for term in sorted(explanation.terms, key=lambda term: -term.contribution):
         print_line(

@@ -6,6 +6,7 @@ appended. Two refreshes may add the same hash at the same time; the vectors are 
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from rag_pipeline.lance import append, connect, create, open_table
 
 IDENTITY_KEY = b"rag_pipeline.identity"
 """Key of a table's schema metadata: the identity whose vectors it holds, as JSON."""
+
+_FRAGMENTS = 256
+_LONGEST_REFRESH = timedelta(days=1)
+"""Refreshes of other corpora read the version that they opened for as long as they last."""
 
 
 class EmbeddingCache:
@@ -92,6 +97,12 @@ class EmbeddingCache:
         column = found["vector"].combine_chunks().take(order)
         matrix = column.flatten().to_numpy(zero_copy_only=False).reshape(len(distinct), self.identity.dimensions)
         return np.asarray(matrix[inverse], dtype=np.float32)
+
+    def tidy(self) -> None:
+        """Join the many small pieces that single batches leave, and drop versions that nobody reads any more."""
+        if self._table is not None and self._table.stats()["fragment_stats"]["num_fragments"] >= _FRAGMENTS:
+            self._table.optimize(cleanup_older_than=_LONGEST_REFRESH)
+            self._load_hashes()
 
     def _load_hashes(self) -> None:
         if self._table is None:

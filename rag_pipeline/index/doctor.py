@@ -8,8 +8,9 @@ from rag_pipeline.contracts import Contract, Manifest
 from rag_pipeline.errors import RagPipelineError
 from rag_pipeline.index.bm25 import verify_segment
 from rag_pipeline.index.retention import delete_spare_files, delete_spare_tags, spare_files, spare_tags
-from rag_pipeline.index.snapshot import read_manifest, read_pointer, snapshot_numbers
+from rag_pipeline.index.snapshot import open_vector_table, read_manifest, read_pointer, snapshot_numbers
 from rag_pipeline.index.store import VECTORS, CorpusStore
+from rag_pipeline.lance import scan
 
 _REMEDY = "; `rag-pipeline doctor --fix` deletes them"
 
@@ -30,13 +31,15 @@ def examine(store: CorpusStore) -> list[Finding]:
     try:
         if read_pointer(store) is None:
             findings.append(_finding(store, "warning", "no snapshot was published yet; refresh the corpus"))
-        manifests = [read_manifest(store, number) for number in snapshot_numbers(store)]
-        served = read_manifest(store) if manifests else None
+            served = None
+        else:
+            served = read_manifest(store)
+        for number in snapshot_numbers(store):
+            findings += _examine_snapshot(store, read_manifest(store, number), served)
+        findings += _examine_leftovers(store)
     except RagPipelineError as error:
-        return [*findings, _finding(store, "error", str(error))]
-    for manifest in manifests:
-        findings += _examine_snapshot(store, manifest, served)
-    return findings + _examine_leftovers(store)
+        findings.append(_finding(store, "error", str(error)))
+    return findings
 
 
 def _examine_snapshot(store: CorpusStore, manifest: Manifest, served: Manifest | None) -> list[Finding]:
@@ -49,15 +52,11 @@ def _examine_snapshot(store: CorpusStore, manifest: Manifest, served: Manifest |
             verify_segment(store.bm25, segment)
         except RagPipelineError as error:
             findings.append(_finding(store, "error", f"{name}: {error}"))
-    table = store.table(manifest.vector_table.name)
     try:
-        if table is None:
-            raise ValueError("the table is not there")
-        table.checkout(manifest.vector_table.version)
-        rows = table.count_rows()
-    except (ValueError, RuntimeError) as error:
-        reason = str(error).split("\n")[0]
-        findings.append(_finding(store, "error", f"{name}: vector table, version {manifest.vector_table.version}: {reason}"))
+        table = open_vector_table(store, manifest)
+        rows = sum(batch.num_rows for batch in scan(table, ["chunk_id"]))
+    except RagPipelineError as error:
+        findings.append(_finding(store, "error", str(error)))
     else:
         if rows != manifest.counts.chunks:
             message = f"{name}: the vector table holds {rows} rows, the manifest names {manifest.counts.chunks}"

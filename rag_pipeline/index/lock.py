@@ -8,7 +8,7 @@ import socket
 from datetime import datetime, timezone
 from typing import Any
 
-from rag_pipeline.errors import LockedError, MissingExtraError
+from rag_pipeline.errors import LockedError
 from rag_pipeline.files import write_atomically
 from rag_pipeline.index.store import CorpusStore
 
@@ -35,10 +35,8 @@ class RefreshLock:
         Raises:
             LockedError: another refresh still holds it; the message says which.
         """
-        try:
-            from filelock import FileLock, Timeout
-        except ImportError:
-            raise MissingExtraError("filelock", "pipeline", "refreshing a corpus") from None
+        from filelock import FileLock, Timeout
+
         store.root.mkdir(parents=True, exist_ok=True)
         lock = FileLock(store.root / _LOCK, timeout=wait, thread_local=False)
         try:

@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from rag_pipeline.contracts import Contract, Manifest
+from rag_pipeline.errors import StoreError
 from rag_pipeline.index.snapshot import manifest_file, read_manifest, read_pointer, snapshot_numbers, tag_name
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, ITEMS, VECTORS, CorpusStore
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.write_points import reached
 
-_READER_GRACE = timedelta(minutes=10)
+_READER_GRACE = timedelta(seconds=15)
 """A version of a table that no tag keeps stays this long for whoever is just reading it."""
+
+_CLOCK_MARGIN = timedelta(seconds=2)
+"""Between our reading of the clock and LanceDB's."""
 
 _FRAGMENTS = 24
 """Compaction writes a table anew, and kept snapshots keep the old copy: so it waits until this many pieces have come
@@ -83,7 +87,11 @@ def spare_tags(store: CorpusStore, table: Any) -> list[str]:
 def spare_files(store: CorpusStore) -> list[Path]:
     """Segment files that neither a kept snapshot nor the next one names, manifests that were never published, and
     temporary files of writers that died."""
-    manifests: Sequence[Manifest] = [read_manifest(store, number) for number in snapshot_numbers(store)]
+    try:
+        manifests: Sequence[Manifest] = [read_manifest(store, number) for number in snapshot_numbers(store)]
+    except StoreError:
+        # What a damaged manifest names cannot be known, so that nothing counts as spare; `doctor` reports it.
+        return []
     working = read_working_segments(store.bm25)
     segments = [segment for manifest in manifests for segment in manifest.bm25] + list(working.segments if working else ())
     named = {segment.file for segment in segments} | {segment.deletions_file for segment in segments}
@@ -122,8 +130,7 @@ def _compact(table: Any | None) -> bool:
     newest = table.list_versions()[-1]["metadata"]
     deleted, rows = int(newest.get("total_deletion_file_rows", 0)), int(newest.get("total_data_file_rows", 0))
     ragged = table.stats()["fragment_stats"]["num_fragments"] >= _FRAGMENTS or deleted > _DELETED_FRACTION * max(rows, 1)
-    prunable = len(table.list_versions()) > 2 * _FRAGMENTS
-    if not ragged and not prunable:
+    if not ragged:
         return False
     reached(f"{table.name}.compact.before")
     table.optimize(cleanup_older_than=_cleanup_window(table))
@@ -135,5 +142,6 @@ def _cleanup_window(table: Any) -> timedelta:
     tagged = {tag["version"] for tag in table.tags.list().values()}
     # LanceDB's time stamps are naive, in local time.
     ages = [datetime.now() - version["timestamp"] for version in table.list_versions() if version["version"] in tagged]
-    needed: list[timedelta] = [age + timedelta(seconds=60) for age in ages]
-    return max([_READER_GRACE, *needed])
+    needed: list[timedelta] = [age + _CLOCK_MARGIN for age in ages]
+    # Readers of the vector table read tagged versions only; the other tables are read by their writer.
+    return max(needed, default=_READER_GRACE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -82,8 +83,41 @@ def read_manifest(store: CorpusStore, snapshot: int | None = None) -> Manifest:
 
 
 def served_manifest(store: CorpusStore) -> Manifest | None:
-    """The manifest of the snapshot that is served, or None when none was published yet."""
-    return None if read_pointer(store) is None else read_manifest(store)
+    """The manifest of the snapshot that is served, or None when none was published yet, or it cannot be opened any more.
+
+    A refresh publishes a new one then, whatever the old one held.
+    """
+    if read_pointer(store) is None:
+        return None
+    try:
+        manifest = read_manifest(store)
+        open_vector_table(store, manifest)
+    except StoreError:
+        return None
+    return manifest
+
+
+def open_vector_table(store: CorpusStore, manifest: Manifest) -> Any:
+    """A handle on the vector table at the version that a manifest names.
+
+    Raises:
+        StoreError: the table, its tag or the version is not there any more.
+    """
+    reference = manifest.vector_table
+    name = f"corpus {manifest.corpus!r}, snapshot {manifest.snapshot}"
+    table = store.table(reference.name)
+    if table is None:
+        raise StoreError(f"{name}: {store.uri(reference.name)} is not there; restore it, or refresh the corpus")
+    tag = table.tags.list().get(reference.tag)
+    if tag is None or tag["version"] != reference.version:
+        # A table that was deleted and made anew counts from 1 again: without the tag the number means nothing.
+        raise StoreError(f"{name}: {store.uri(reference.name)} has no such version any more; refresh the corpus")
+    try:
+        table.checkout(reference.version)
+    except (ValueError, RuntimeError):
+        gone = f"version {reference.version} of {store.uri(reference.name)} is gone"
+        raise StoreError(f"{name}: {gone}; refresh the corpus") from None
+    return table
 
 
 def snapshot_numbers(store: CorpusStore) -> list[int]:

@@ -156,6 +156,9 @@ def failures_for_people() -> Iterator[None]:
         yield
     except RagPipelineError as error:
         raise dg.Failure(description=str(error), allow_retries=isinstance(error, TransientError)) from error
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        raise dg.Failure(description=f"{error.strerror or error}{where}", allow_retries=False) from error
 
 
 def data_version(report: Contract) -> dg.DataVersion | None:

@@ -25,6 +25,7 @@ class RefreshOutcome:
     run_id: str
     seconds: float
     error: str | None
+    trace: str | None = None
     reports: dict[str, Contract] = field(default_factory=dict)
 
 
@@ -70,17 +71,28 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
             raise_on_error=False,
             tags={names.CORPUS_TAG: corpus.name},
         )
+    _raise_if_interrupted(result)
     return RefreshOutcome(
         corpus=corpus.name,
         run_id=result.run_id,
         seconds=round(time.perf_counter() - started, 3),
         error=None if result.success else _error(result),
+        trace=None if result.success else _trace(result),
         reports=recording.reports,
     )
 
 
 def _error(result: dg.ExecuteInProcessResult) -> str:
-    """Why a run failed, in one readable line: the first failed step, or the first failed blocking check."""
+    """Why a run failed, in one readable line: the blocking checks that did not hold, or else the first failed step."""
+    findings = [
+        f"{event.event_specific_data.check_name}: {event.event_specific_data.description}"
+        for event in result.all_events
+        if isinstance(event.event_specific_data, dg.AssetCheckEvaluation)
+        and not event.event_specific_data.passed
+        and event.event_specific_data.severity == dg.AssetCheckSeverity.ERROR
+    ]
+    if findings:
+        return f"nothing was published, a check failed: {'; '.join(findings)}"
     for event in result.all_events:
         if event.is_step_failure:
             failure = event.step_failure_data
@@ -90,3 +102,16 @@ def _error(result: dg.ExecuteInProcessResult) -> str:
                 cause = failure.error.cause or failure.error
                 return cause.message.strip()
     return "the run failed without saying why; see it in the Dagster UI"
+
+
+def _trace(result: dg.ExecuteInProcessResult) -> str | None:
+    """The traces of the failed steps, for whoever asks for them."""
+    failures = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    return "\n".join(failure.error.to_string() for failure in failures if failure.error is not None) or None
+
+
+def _raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
+    for event in result.all_events:
+        error = event.step_failure_data.error if event.is_step_failure else None
+        if error is not None and error.cls_name in ("DagsterExecutionInterruptedError", "KeyboardInterrupt"):
+            raise KeyboardInterrupt

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag_pipeline.errors import QueryError
+from rag_pipeline.errors import QueryError, StoreError
 
 _MASKS_KEPT = 64
 _LITERAL = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`""")
@@ -59,7 +59,12 @@ class RowFilter:
         query = self._table.search().where(where).select(["chunk_id"]).with_row_id(True)
         try:
             found = query.to_arrow()["_rowid"].to_numpy()
-        except (ValueError, RuntimeError) as error:
+        except RuntimeError as error:
+            if "not found" in str(error).lower():
+                gone = "the files of this snapshot are gone: it was dropped meanwhile; move on with Index.refresh()"
+                raise StoreError(f"where: {gone}") from None
+            raise QueryError(f"where: {where}: {self._explained(str(error))}") from None
+        except ValueError as error:
             raise QueryError(f"where: {where}: {self._explained(str(error))}") from None
         mask = np.zeros(len(self._order), dtype=np.bool_)
         mask[self._order[np.searchsorted(self._sorted_ids, found)]] = True

@@ -18,9 +18,10 @@ from rag_pipeline.embedding import Embedder, embedder_of
 from rag_pipeline.errors import StoreError
 from rag_pipeline.index.analyzer import ANALYZER_VERSION, Analyzer
 from rag_pipeline.index.bm25 import PostingsBM25, open_bm25
-from rag_pipeline.index.snapshot import read_manifest, read_pointer
+from rag_pipeline.index.snapshot import open_vector_table, read_manifest, read_pointer
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.index.vector_table import filter_columns
+from rag_pipeline.lance import damage_as_store_error
 from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
 from rag_pipeline.query.explanation import ArmScore, Explanation, TermScore
 from rag_pipeline.query.filters import RowFilter
@@ -54,7 +55,7 @@ class SnapshotReader:
         self._memory_budget = memory_budget
         self._embedder: Embedder = embedder_of(manifest.content.embedder)
         self._retrieval = RetrievalConfig(**manifest.content.retrieval)
-        table = _checked_out(store, manifest)
+        table = open_vector_table(store, manifest)
         self._load_rows(table)
         self._load_lexical()
         self._filter = RowFilter(table, self._row_ids, filter_columns(table.schema))
@@ -89,7 +90,8 @@ class SnapshotReader:
         rows, dimensions = self.manifest.counts.chunks, self.manifest.content.embedder.dimensions
         vectors_fit = rows * dimensions * 4 <= self._memory_budget
         columns = ["chunk_id", "text_hash", *(["vector"] if vectors_fit else [])]
-        loaded = table.search().select(columns).with_row_id(True).to_arrow()
+        with damage_as_store_error(table.name):
+            loaded = table.search().select(columns).with_row_id(True).to_arrow()
         if loaded.num_rows != rows:
             raise StoreError(f"{self._name()}: the manifest names {rows} chunks, the vector table holds {loaded.num_rows}")
         self._row_ids: npt.NDArray[np.uint64] = loaded["_rowid"].to_numpy()
@@ -106,7 +108,8 @@ class SnapshotReader:
             self._dense = TableArm(table, self._row_ids)
         self._columns: HitColumns = TableColumns(table, self._row_ids, self._chunk_ids)
         if table.stats()["total_bytes"] <= self._memory_budget:
-            shown = table.search().select(list(HIT_COLUMNS)).with_row_id(True).to_arrow()
+            with damage_as_store_error(table.name):
+                shown = table.search().select(list(HIT_COLUMNS)).with_row_id(True).to_arrow()
             ids = shown["_rowid"].to_numpy()
             by_id = np.argsort(ids)
             self._columns = MemoryColumns(shown.take(pa.array(by_id[np.searchsorted(ids[by_id], self._row_ids)])))
@@ -230,19 +233,3 @@ def _similarity(dense: DenseArm, query: npt.NDArray[np.float32] | None, row: int
     if query is None or not query.any():
         return None
     return float(dense.similarities(query, np.array([row]))[0])
-
-
-def _checked_out(store: CorpusStore, manifest: Manifest) -> Any:
-    """A handle on the vector table at the version that the manifest names."""
-    reference = manifest.vector_table
-    name = f"corpus {manifest.corpus!r}, snapshot {manifest.snapshot}"
-    table = store.table(reference.name)
-    if table is None:
-        raise StoreError(f"{name}: {store.uri(reference.name)} is not there; restore it, or refresh the corpus")
-    try:
-        table.checkout(reference.version)
-    except (ValueError, RuntimeError):
-        raise StoreError(
-            f"{name}: version {reference.version} of {store.uri(reference.name)} is gone; refresh the corpus"
-        ) from None
-    return table

@@ -39,7 +39,7 @@ def refresh_bm25_index(context: RefreshContext) -> BM25Report:
     chunks = store.table(CHUNKS)
     if chunks is None:
         raise StoreError(f"{context.corpus.name}: there is no chunks table yet; run its `chunks` stage first")
-    working = read_working_segments(folder)
+    working = None if context.full else read_working_segments(folder)
     rebuild = context.full or working is None or working.lexical_key != key
     segments = [] if working is None or rebuild else list(working.segments)
     wanted = read(chunks, ["chunk_id"])["chunk_id"].combine_chunks().cast(pa.large_utf8())

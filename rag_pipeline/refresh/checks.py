@@ -8,7 +8,7 @@ import numpy as np
 
 from rag_pipeline.errors import StoreError
 from rag_pipeline.index.bm25 import verify_segment
-from rag_pipeline.index.snapshot import read_manifest, read_pointer
+from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, scan
@@ -61,7 +61,7 @@ def check_vectors(context: RefreshContext) -> CheckOutcome:
     if table is None:
         return CheckOutcome(False, "There is no vector table; refresh the corpus.")
     width, expected = table.schema.field("vector").type.list_size, context.embedder.identity.dimensions
-    served = read_manifest(context.store) if read_pointer(context.store) is not None else None
+    served = served_manifest(context.store)
     if served is not None and served.vector_table.version == table.version and width == expected:
         return CheckOutcome(True, f"Unchanged since snapshot {served.snapshot}.", {"dimensions": width, "not_finite": 0})
     bad = sum(

@@ -13,6 +13,9 @@ from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter,
 from rag_pipeline.refresh.reports import DocumentsReport
 from rag_pipeline.sources import list_items
 
+_ROUNDING = 1e-9
+"""0.29 of 100 is a little less than 29 in floating point."""
+
 
 def refresh_documents(context: RefreshContext) -> DocumentsReport:
     """Reconcile the documents table with the source.
@@ -71,7 +74,7 @@ def removed_documents(context: RefreshContext, state: DocumentsState, loader: Lo
 def _check_failures(context: RefreshContext, loader: Loader) -> None:
     failures, everything = loader.failures, len(loader.claimed)
     limit = context.corpus.safety.max_failed_fraction
-    if everything and (len(failures) > limit * everything or len(failures) == everything):
+    if everything and (len(failures) > limit * everything + _ROUNDING or len(failures) == everything):
         shown = "; ".join(f"{failure.source}: {failure.reason}" for failure in failures[:3])
         raise SourceError(
             f"{context.corpus.name}: {len(failures)} of {everything} documents cannot be read "
@@ -83,7 +86,7 @@ def _check_failures(context: RefreshContext, loader: Loader) -> None:
 def _check_deletions(context: RefreshContext, state: DocumentsState, loader: Loader, removed: list[KnownDocument]) -> None:
     lost = [known for known in removed if known.served and known.content_hash not in loader.contents]
     limit = context.corpus.safety.max_delete_fraction
-    if len(lost) > limit * state.served and not context.allow_deletes:
+    if len(lost) > limit * state.served + _ROUNDING and not context.allow_deletes:
         shown = ", ".join(known.source for known in lost[:3])
         raise SourceError(
             f"{context.corpus.name}: {len(lost)} of {state.served} documents would be deleted "

@@ -37,7 +37,7 @@ def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     cache = EmbeddingCache(context.store.embeddings, embedder.identity)
     hashes = pc.unique(read(chunks, ["content_hash"])["content_hash"])
     missing = cache.missing(hashes)
-    fresh = len(hashes) - _in_vector_table(context, hashes)
+    fresh = len(hashes) - (0 if context.full else _in_vector_table(context, hashes))
     context.reporter.begin(context.corpus.name, "embeddings", len(missing), "texts")
     tokens, seconds = 0, 0.0
     for batch in _texts(chunks, missing):
@@ -48,6 +48,7 @@ def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
         tokens += int(embedder.tokenizer.count(texts).sum())
         cache.add(batch["content_hash"], vectors)
         context.reporter.advance(len(texts))
+    cache.tidy()
     report = EmbeddingsReport(
         texts=len(hashes),
         embedded=len(missing),

@@ -8,7 +8,7 @@ from rag_pipeline.contracts import BM25Segment, Counts, Manifest, SnapshotConten
 from rag_pipeline.errors import ConflictError, StoreError
 from rag_pipeline.index.analyzer import ANALYZER_VERSION
 from rag_pipeline.index.retention import maintain
-from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer
+from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer, served_manifest
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read
@@ -45,8 +45,9 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     _check_agreement(context, counts.chunks, working.segments)
     context.reporter.begin(context.corpus.name, "snapshot", None, "snapshots")
     pointer = read_pointer(store)
-    served = read_manifest(store, pointer.snapshot) if pointer is not None else None
-    if served is not None and pointer is not None and pointer.held:
+    served = served_manifest(store)
+    if pointer is not None and pointer.held:
+        served = read_manifest(store)
         context.reporter.end(f"snapshot {served.snapshot} is held by a rollback; `rag-pipeline release` lets go of it")
         return _report(served, published=False, held=True)
     if served is not None and served.hash == content.hash and not context.full:
@@ -98,7 +99,10 @@ def _check_agreement(context: RefreshContext, rows: int, segments: tuple[BM25Seg
     cut = difference(wanted_chunk_keys(context, documents), keys_by_document(chunks, "chunk_key"))
     joined = difference(wanted_row_keys(documents, chunks), keys_by_document(vectors, "row_key"))
     if any((*cut, *joined)):
-        raise ConflictError(f"{context.corpus.name}: another refresh changed the tables meanwhile; refresh again")
+        raise ConflictError(
+            f"{context.corpus.name}: the tables do not belong together: another refresh changed them meanwhile, or the "
+            f"stages between `documents` and `snapshot` have not run. Refresh the corpus"
+        )
 
 
 def _report(manifest: Manifest, published: bool, held: bool = False, dropped: int = 0) -> SnapshotReport:

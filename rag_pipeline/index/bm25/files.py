@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 
 from rag_pipeline.errors import StoreError
-from rag_pipeline.files import sync_folder
+from rag_pipeline.files import share, sync_folder
 from rag_pipeline.write_points import reached
 
 REMEDY = "refresh the corpus with --full to build the index anew"
@@ -50,6 +50,7 @@ def write_columns(folder: Path, kind: str, columns: dict[str, pa.Array], descrip
             os.fsync(file.fileno())
         sha256 = hashing.digest.hexdigest()
         name = f"{kind}-{sha256[:32]}.arrow"
+        share(temporary)
         reached(f"{kind}.rename.before")
         os.replace(temporary, folder / name)
     except BaseException:

@@ -1,0 +1,99 @@
+"""The commands that look at snapshots, move between them, and keep house."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rag_pipeline_tests.cli.test_command_line import run, run_json
+from rag_pipeline_tests.conftest import Workspace
+
+YAML = "source: {path: files}\nembedding: {provider: hash}\nevaluation: {queries: q.jsonl, qrels: q.tsv}\n"
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A corpus with two snapshots."""
+    workspace = Workspace(tmp_path_factory.mktemp("snapshots"))
+    folder = workspace.corpus(yaml=YAML, files={"a.txt": "The lighthouse.", "b.txt": "The mill."})
+    (folder / "q.jsonl").write_text('{"_id": "1", "text": "lighthouse"}\n')
+    (folder / "q.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta.txt\t1\n")
+    run(workspace, "refresh", "docs")
+    workspace.write("c.txt", "A second lighthouse.")
+    run(workspace, "refresh", "docs")
+    return workspace
+
+
+def test_diff_shows_what_came_and_what_moved(twice: Workspace) -> None:
+    found = run_json(twice, "diff", "docs", "1", "2")
+    assert (found["documents_added"], found["chunks_added"], found["chunks_removed"]) == (["c.txt"], 1, 0)
+    assert found["moved"][0]["query_id"] == "1"
+    shown = run(twice, "diff", "docs", "1", "2").stdout
+    assert "+ c.txt" in shown
+    assert "ndcg@10" in shown
+
+
+def test_evaluate_prints_the_figures_by_mode(twice: Workspace) -> None:
+    found = run_json(twice, "evaluate", "docs")
+    assert (found["corpus"], found["snapshot"]) == ("docs", 2)
+    assert set(found["modes"]) == {"hybrid", "vector", "bm25"}
+    assert set(found["modes"]["bm25"]) == {"ndcg@10", "recall@100", "mrr@10", "queries"}
+    assert "recall@100" in run(twice, "evaluate", "docs", "--snapshot", "1").stdout
+
+
+def test_rollback_holds_until_release(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(files={"a.txt": "First text."})
+    run(workspace, "refresh", "docs")
+    workspace.write("b.txt", "Second text.")
+    run(workspace, "refresh", "docs")
+    assert "served and held" in run(workspace, "rollback", "docs", "1").stdout
+    workspace.write("c.txt", "Third text.")
+    (report,) = run_json(workspace, "refresh", "docs")
+    assert (report["status"], report["snapshot"]) == ("held", 1)
+    assert len(run_json(workspace, "search", "docs", "text")["hits"]) == 1
+    assert run_json(workspace, "release", "docs")["released"] is True
+    (report,) = run_json(workspace, "refresh", "docs")
+    assert (report["status"], report["snapshot"]) == ("published", 3)
+
+
+def test_the_cache_is_shown_and_pruned(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    yaml = "source: {path: files}\nembedding: {provider: hash}\nsafety: {max_delete_fraction: 1.0}\n"
+    folder = workspace.corpus(yaml=yaml, files={"a.txt": "One text.", "b.txt": "Another text."})
+    run(workspace, "refresh", "docs")
+    assert [table["vectors"] for table in run_json(workspace, "cache")["tables"]] == [2]
+    (folder / "files" / "b.txt").unlink()
+    run(workspace, "refresh", "docs")
+    pruned = run_json(workspace, "cache", "--prune")
+    assert (pruned["dropped"], pruned["tables"][0]["vectors"]) == (1, 1)
+    (report,) = run_json(workspace, "refresh", "docs", "--full")
+    assert report["embedded"] == 0
+    name = pruned["tables"][0]["table"]
+    assert run_json(workspace, "cache", "--drop", name)["tables"] == []
+    assert "expected one of" in run(workspace, "cache", "--drop", name, check=2).stderr
+
+
+def test_doctor_fix_deletes_what_a_killed_refresh_left(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(files={"a.txt": "One text."})
+    run(workspace, "refresh", "docs")
+    (workspace.data / "docs" / "bm25" / ".postings-x.tmp").write_bytes(b"half")
+    assert "doctor --fix" in run(workspace, "doctor").stdout
+    assert run_json(workspace, "doctor", "--fix")["fixed"] == 1
+    assert json.loads(run(workspace, "doctor", "--json").stdout)["findings"] == []
+
+
+def test_a_second_refresh_at_the_same_time_is_told_to_wait(tmp_path: Path) -> None:
+    from rag_pipeline.index.lock import RefreshLock
+
+    workspace = Workspace(tmp_path)
+    workspace.corpus(files={"a.txt": "One text."})
+    lock = RefreshLock.acquire(workspace.context().store, "other")
+    done = run(workspace, "refresh", "docs", check=1)
+    assert "is being refreshed already by process" in done.stderr
+    assert "--wait" in done.stderr
+    lock.release()
+    run(workspace, "refresh", "docs")
