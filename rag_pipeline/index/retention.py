@@ -18,8 +18,8 @@ from rag_pipeline.index.store import CHUNKS, DOCUMENTS, ITEMS, VECTORS, CorpusSt
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.write_points import reached
 
-_READER_GRACE = timedelta(seconds=15)
-"""A version of a table that no tag keeps stays this long for whoever is just reading it."""
+_WRITERS_OWN = timedelta(milliseconds=1)
+"""Items, documents and chunks are read by the refresh that holds the lock alone: old versions of them are not kept."""
 
 _CLOCK_MARGIN = timedelta(seconds=2)
 """Between our reading of the clock and LanceDB's."""
@@ -143,5 +143,4 @@ def _cleanup_window(table: Any) -> timedelta:
     # LanceDB's time stamps are naive, in local time.
     ages = [datetime.now() - version["timestamp"] for version in table.list_versions() if version["version"] in tagged]
     needed: list[timedelta] = [age + _CLOCK_MARGIN for age in ages]
-    # Readers of the vector table read tagged versions only; the other tables are read by their writer.
-    return max(needed, default=_READER_GRACE)
+    return max(needed, default=_WRITERS_OWN)
