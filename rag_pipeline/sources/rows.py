@@ -1,10 +1,10 @@
-"""Sources that hold a document a row: JSON Lines and Parquet."""
+"""A row of a JSON Lines or Parquet file as the document it stands for."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -15,9 +15,6 @@ from uuid import UUID
 import numpy as np
 
 from rag_pipeline.config import CorpusConfig, FieldMapping
-from rag_pipeline.contracts import SourceItem
-from rag_pipeline.errors import SourceReadError
-from rag_pipeline.sources.store import open_store
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _DROPPED = object()
@@ -46,30 +43,6 @@ class BadRow:
     number: int
     reason: str
     document_id: str | None = None
-
-
-def read_rows(corpus: CorpusConfig, item: SourceItem) -> Iterator[Row | BadRow]:
-    """Read the rows of one file in order, with memory bounded by the longest line or the largest row group.
-
-    A row that cannot be used gives a BadRow and stops nothing. Ids are not compared with each other here.
-
-    Raises:
-        SourceReadError: the file vanished, cannot be read, or is damaged.
-        SourceError: a column that ``source.fields`` names is not in a Parquet file.
-    """
-    # Either reader is imported when it is needed, since both import this module.
-    try:
-        with open_store(corpus).open(item.path) as file:
-            if corpus.source.format == "parquet":
-                from rag_pipeline.sources.parquet import parquet_rows
-
-                yield from parquet_rows(file, corpus, item.path)
-            else:
-                from rag_pipeline.sources.jsonl import jsonl_rows
-
-                yield from jsonl_rows(file, corpus)
-    except OSError as error:
-        raise SourceReadError(f"{item.path}: cannot be read: {error.strerror or error}") from None
 
 
 def field_mapping(corpus: CorpusConfig) -> FieldMapping:
