@@ -66,7 +66,8 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def _print_title(hit: Hit) -> None:
-    where = f"  [{hit.heading_path}]" if hit.heading_path else ""
+    label = hit.heading_path or hit.title
+    where = f"  [{label}]" if label else ""
     also = f"  (and {len(hit.sources) - 1} more)" if len(hit.sources) > 1 else ""
     print_line(f"{hit.rank:>3}  {hit.score:.4f}  {hit.source}{also}{where}")
 
