@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-export DAGSTER_HOME := $(CURDIR)
+demo dev: export DAGSTER_HOME := $(CURDIR)
 CHECKED := rag_pipeline rag_pipeline_tests benchmarks
 
 .PHONY: demo test test-slow dev lint format clean

@@ -222,18 +222,24 @@ def _check_owner(owner: str) -> str:
     return owner
 
 
+def _check_metadata_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"{name!r}: expected a name of letters, digits and underscores")
+    if name.lower() in {taken.lower() for taken in (*FILTER_COLUMNS, *_STORE_COLUMNS)}:
+        raise ValueError(f"{name!r}: every corpus has this column already; expected another name")
+    return name
+
+
 def _check_metadata_names(columns: dict[str, MetadataType]) -> dict[str, MetadataType]:
-    taken = {name.lower() for name in (*FILTER_COLUMNS, *_STORE_COLUMNS)}
     seen: set[str] = set()
     for name in columns:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise ValueError(f"{name!r}: expected a name of letters, digits and underscores")
-        if name.lower() in taken:
-            raise ValueError(f"{name!r}: every corpus has this column already; expected another name")
         if name.lower() in seen:
             raise ValueError(f"{name!r}: another name differs only in capitals, which filters cannot tell apart")
         seen.add(name.lower())
     return columns
+
+
+MetadataName: TypeAlias = Annotated[str, AfterValidator(_check_metadata_name)]
 
 
 class CorpusConfig(_Strict):
@@ -244,7 +250,9 @@ class CorpusConfig(_Strict):
     description: str = ""
     owners: tuple[Annotated[str, AfterValidator(_check_owner)], ...] = ()
     source: SourceConfig
-    metadata: Annotated[dict[str, MetadataType], AfterValidator(_check_metadata_names)] = Field(default_factory=dict)
+    metadata: Annotated[dict[MetadataName, MetadataType], AfterValidator(_check_metadata_names)] = Field(
+        default_factory=dict
+    )
     chunking: ChunkingConfig = ChunkingConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
     lexical: LexicalConfig = LexicalConfig()

@@ -117,7 +117,7 @@ def _tuples(value: Any) -> Any:
 
 def _fault_lines(error: ValidationError) -> Iterator[str]:
     for fault in error.errors():
-        key = ".".join(str(part) for part in fault["loc"])
+        key = ".".join(str(part) for part in fault["loc"] if part != "[key]")
         got = "" if fault["type"] == "missing" else f", got {_shown(fault['input'])}"
         match fault["type"]:
             case "extra_forbidden":

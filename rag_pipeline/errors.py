@@ -74,7 +74,10 @@ class MissingExtraError(TerminalError):
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}: pip install 'rag-pipeline[{extra}]'")
+        super().__init__(
+            f"{purpose} needs {package}: install this project with its extra `{extra}`, from a checkout with "
+            f"pip install '.[{extra}]'"
+        )
 
 
 class TransientError(RagPipelineError):

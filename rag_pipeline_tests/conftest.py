@@ -80,6 +80,13 @@ class Workspace:
         return Index.open(name, data=self.data, **options)
 
 
+@pytest.fixture(autouse=True)
+def no_settings_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests work on stores and instances of their own, whatever the shell that runs them has set."""
+    for name in ("DAGSTER_HOME", "RAG_PIPELINE_CORPORA", "RAG_PIPELINE_DATA"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path)

@@ -77,7 +77,7 @@ def test_all_faults_of_a_file_are_shown_at_once(workspace: Workspace) -> None:
         "sorce: {path: x}\nchunking: {size: 64, overlap: 64, sise: 1}\nmetadata: {path: string}\nkeep_snapshots: none\n",
     )
     keys = [line.split(": ")[1] for line in message.splitlines()]
-    assert sorted(keys) == ["chunking.overlap", "chunking.sise", "keep_snapshots", "metadata", "sorce", "source"]
+    assert sorted(keys) == ["chunking.overlap", "chunking.sise", "keep_snapshots", "metadata.path", "sorce", "source"]
 
 
 def test_a_small_size_alone_brings_an_overlap_that_fits(workspace: Workspace) -> None:

@@ -16,7 +16,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from rag_pipeline.corpus_files import load_corpora
-    from rag_pipeline.index.snapshot import served_manifest
+    from rag_pipeline.index.snapshot import is_held, served_manifest
     from rag_pipeline.index.store import CorpusStore
 
     root = corpora_root()
@@ -32,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "embedding": corpus.embedding.provider,
                 "schedule": f"{corpus.schedule.cron} {corpus.schedule.timezone}" if corpus.schedule.enabled else None,
                 "snapshot": served.snapshot if served else None,
+                "held": served is not None and is_held(store),
                 "documents": served.counts.documents if served else None,
                 "chunks": served.counts.chunks if served else None,
                 "published": served.created_at if served else None,
@@ -43,5 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
         print_line(f"no corpora under {root}; `rag-pipeline new NAME --source PATH` makes one")
     else:
         columns = ("corpus", "snapshot", "documents", "chunks", "published", "embedding", "schedule", "description")
-        print_table(columns, [[row[column] for column in columns] for row in listed])
+        shown = [{**row, "snapshot": f"{row['snapshot']} (held)" if row["held"] else row["snapshot"]} for row in listed]
+        print_table(columns, [[row[column] for column in columns] for row in shown])
     return 0

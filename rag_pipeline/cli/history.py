@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         {
             "snapshot": manifest.snapshot,
             "served": pointer is not None and manifest.snapshot == pointer.snapshot,
+            "held": pointer is not None and manifest.snapshot == pointer.snapshot and pointer.held,
             "published": manifest.created_at.isoformat(),
             "documents": manifest.counts.documents,
             "stale": manifest.counts.stale_documents,
@@ -42,12 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"corpus": newest.corpus, "snapshots": rows})
     else:
         columns = ("snapshot", "served", "published", "documents", "stale", "failed", "chunks", "embedder", "hash")
-        shown = [
-            [*(row[column] for column in columns[:-1]), str(row["hash"])[:19]]
-            for row in (
-                {**row, "served": "yes" if row["served"] else "", "published": manifest.created_at}
-                for row, manifest in zip(rows, manifests, strict=True)
-            )
-        ]
+        shown = []
+        for row, manifest in zip(rows, manifests, strict=True):
+            served = ("held" if row["held"] else "yes") if row["served"] else ""
+            values = {**row, "served": served, "published": manifest.created_at, "hash": str(row["hash"])[:19]}
+            shown.append([values[column] for column in columns])
         print_table(columns, shown)
     return 0

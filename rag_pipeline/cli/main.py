@@ -7,6 +7,8 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import NoReturn
 
 from rag_pipeline.cli import cache, corpora, diff, doctor, evaluate, history, new, refresh, rollback, search
 from rag_pipeline.errors import ConfigError, MissingExtraError, QueryError, RagPipelineError
@@ -14,14 +16,24 @@ from rag_pipeline.errors import ConfigError, MissingExtraError, QueryError, RagP
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 
 
+class _Parser(argparse.ArgumentParser):
+    """Adds to an error what most often is behind it."""
+
+    def error(self, message: str) -> NoReturn:
+        if self.prog.endswith((" search", " explain")) or "unrecognized arguments" in message:
+            message += "; quote a query of several words, and put -- before one that begins with a dash"
+        super().error(message)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands. Each command's module adds its own arguments and names the function that runs it."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="rag-pipeline",
         description="Refresh corpora of documents into searchable snapshots, and search them.",
         epilog="RAG_PIPELINE_CORPORA and RAG_PIPELINE_DATA move the folders of the corpora and of their stores "
         "(by default ./corpora and ./data). `--` ends the options, so that a query may begin with a dash.",
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('rag-pipeline')}")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="print JSON for machines")
     common.add_argument("--debug", action="store_true", help="print the trace of an error")

@@ -59,6 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     name, source = arguments.name, Path(arguments.source).expanduser()
     if not NAME_PATTERN.fullmatch(name) or name in RESERVED_NAMES:
         raise ConfigError(f"NAME: expected [a-z][a-z0-9_]* and none of {', '.join(RESERVED_NAMES)}, got {name!r}")
+    if "://" in arguments.source:
+        raise ConfigError(
+            f"--source {arguments.source}: expected a path of this machine; object stores are not supported yet"
+        )
     if not source.exists():
         raise ConfigError(f"--source {source}: there is no such file or folder")
     file = corpora_root() / name / CORPUS_FILE

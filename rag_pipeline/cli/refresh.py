@@ -84,7 +84,7 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
     ]
     if arguments.json:
         print_json([plan.model_dump(mode="json") for plan in plans])
-        return 0
+        return 1 if any(plan.stops is not None for plan in plans) else 0
     for plan in plans:
         if plan.documents is not None:
             found = plan.documents
@@ -100,11 +100,13 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
             print_line(f"  {reason}")
         if plan.stops is not None:
             print_line(f"{plan.corpus}: the refresh would stop: {plan.stops}")
-    return 0
+    return 1 if any(plan.stops is not None for plan in plans) else 0
 
 
 def _money(cost: float | None) -> str:
-    return "cost unknown" if cost is None else f"{cost:.4f} USD"
+    if cost is None:
+        return "cost unknown"
+    return f"{cost:.4f} USD" if cost else "no cost"
 
 
 def _print_failures(outcome: RefreshOutcome) -> None:
@@ -144,11 +146,16 @@ def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
     elif outcome.error is None and snapshot is not None and snapshot["held"]:
         status = "held"
     counted = ("total", "added", "changed", "removed", "unchanged", "failed")
+    counts = {name: documents[name] for name in counted} if documents else None
+    if counts is not None and snapshot is not None and not snapshot["held"]:
+        # What people ask for is how the answers may differ, so that a refresh that was killed before counts as well.
+        counts |= {name: snapshot[f"documents_{name}"] for name in ("added", "changed", "removed")}
+        counts["unchanged"] = counts["total"] - counts["added"] - counts["changed"]
     return {
         "corpus": outcome.corpus,
         "status": status,
         "snapshot": snapshot["snapshot"] if snapshot else None,
-        "documents": {name: documents[name] for name in counted} if documents else None,
+        "documents": counts,
         "failures": documents["failures"] if documents else [],
         "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,
         "embedded": embeddings["embedded"] if embeddings else None,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
+import textwrap
 from typing import Any
 
 from rag_pipeline.cli.output import print_json, print_line
 from rag_pipeline.query import Explanation, Hit, Index
 from rag_pipeline.query.index import MODES
 
-_LINES_SHOWN, _WIDTH = 6, 110
+_LINES_SHOWN = 4
 _JSON_FIELDS = {
     "rank", "score", "source", "document_id", "chunk_id", "text", "metadata", "title", "heading_path", "page", "sources",
 }  # fmt: skip
@@ -69,16 +72,17 @@ def _print_title(hit: Hit) -> None:
     label = hit.heading_path or hit.title
     where = f"  [{label}]" if label else ""
     also = f"  (and {len(hit.sources) - 1} more)" if len(hit.sources) > 1 else ""
-    print_line(f"{hit.rank:>3}  {hit.score:.4f}  {hit.source}{also}{where}")
+    source = "".join(letter if letter.isprintable() else "?" for letter in hit.source)
+    print_line(f"{hit.rank:>3}  {hit.score:.4f}  {source}{also}{where}")
 
 
 def _print_hit(hit: Hit) -> None:
     _print_title(hit)
-    lines = [line for line in hit.text.splitlines() if line.strip()]
-    for line in lines[:_LINES_SHOWN]:
-        print_line(f"     {line if len(line) <= _WIDTH else line[: _WIDTH - 1] + '…'}")
-    if len(lines) > _LINES_SHOWN:
-        print_line(f"     … {len(lines) - _LINES_SHOWN} more lines")
+    # The heading stands beside the source already.
+    text = re.sub(r"\A#+ .*\n", "", hit.text.strip()) or hit.text
+    width = max(min(shutil.get_terminal_size((110, 24)).columns, 110) - 5, 30)
+    for line in textwrap.wrap(" ".join(text.split()), width, max_lines=_LINES_SHOWN, placeholder=" …"):
+        print_line(f"     {line}")
     print_line()
 
 

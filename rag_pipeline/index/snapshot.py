@@ -66,8 +66,8 @@ def read_manifest(store: CorpusStore, snapshot: int | None = None) -> Manifest:
     pointer = read_pointer(store)
     if pointer is None:
         raise SnapshotNotFoundError(
-            f"corpus {store.corpus!r} has no snapshot under {store.root.parent} yet; "
-            f"`rag-pipeline refresh {store.corpus}` makes one"
+            f"corpus {store.corpus!r} has no snapshot under {store.root.parent} (there: {_corpora(store)}); "
+            f"if the name and the folder are right, `rag-pipeline refresh {store.corpus}` makes one"
         )
     number = pointer.snapshot if snapshot is None else snapshot
     file = manifest_file(store, number)
@@ -80,6 +80,11 @@ def read_manifest(store: CorpusStore, snapshot: int | None = None) -> Manifest:
         raise SnapshotNotFoundError(f"corpus {store.corpus!r} has no snapshot {number} (kept: {kept})") from None
     except ValidationError as error:
         raise StoreError(f"{file}: damaged: {error.error_count()} fields do not fit the manifest's format") from None
+
+
+def _corpora(store: CorpusStore) -> str:
+    """The corpora that have something published under the data root."""
+    return ", ".join(sorted(path.parent.parent.name for path in store.root.parent.glob(f"*/snapshots/{_CURRENT}"))) or "none"
 
 
 def served_manifest(store: CorpusStore) -> Manifest | None:
@@ -169,6 +174,12 @@ def rollback(store: CorpusStore, snapshot: int) -> Manifest:
         newest = pointer.newest if pointer is not None else snapshot
         _write_pointer(store, Pointer(snapshot=snapshot, newest=newest, held=True))
     return manifest
+
+
+def is_held(store: CorpusStore) -> bool:
+    """Whether a rollback keeps refreshes from publishing."""
+    pointer = read_pointer(store)
+    return pointer is not None and pointer.held
 
 
 def release(store: CorpusStore) -> bool:

@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rag_pipeline.config import NAME_PATTERN, RESERVED_NAMES
+from rag_pipeline.errors import ConfigError
 from rag_pipeline.lance import connect, open_table
 
 ITEMS = "items"
@@ -20,6 +22,8 @@ class CorpusStore:
     """The folders of one corpus, and its LanceDB database. Opening a store creates nothing."""
 
     def __init__(self, data_root: Path, corpus: str) -> None:
+        if not NAME_PATTERN.fullmatch(corpus) or corpus in RESERVED_NAMES:
+            raise ConfigError(f"corpus {corpus!r}: expected a name of the form [a-z][a-z0-9_]*")
         self.corpus = corpus
         self.root = data_root / corpus
         self.embeddings = data_root / "embeddings"

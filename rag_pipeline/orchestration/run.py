@@ -11,6 +11,7 @@ import dagster as dg
 
 from rag_pipeline.config import CorpusConfig
 from rag_pipeline.contracts import Contract
+from rag_pipeline.errors import ConfigError
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.corpus_definitions import build_definitions
 from rag_pipeline.orchestration.resources import RefreshSettings, listener
@@ -61,8 +62,12 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
     with contextlib.ExitStack() as stack:
         token = listener.set(recording)
         stack.callback(listener.reset, token)
-        if os.environ.get("DAGSTER_HOME"):
-            instance = stack.enter_context(dg.DagsterInstance.get())
+        home = os.environ.get("DAGSTER_HOME")
+        if home:
+            try:
+                instance = stack.enter_context(dg.DagsterInstance.get())
+            except dg.DagsterError as error:
+                raise ConfigError(f"DAGSTER_HOME={home}: {str(error).splitlines()[0]}") from None
         else:
             instance = stack.enter_context(dg.DagsterInstance.ephemeral())
         result = job.execute_in_process(

@@ -67,12 +67,18 @@ class BM25Report(Contract):
 
 
 class SnapshotReport(Contract):
-    """``published`` is false when the candidate equals what is served already, or a rollback holds."""
+    """``published`` is false when the candidate equals what is served already, or a rollback holds.
+
+    Documents are counted against what was served before, whatever refreshes in between have loaded.
+    """
 
     snapshot: int
     published: bool
     held: bool
     snapshots_dropped: int
+    documents_added: int
+    documents_changed: int
+    documents_removed: int
     hash: str
     documents: int
     chunks: int

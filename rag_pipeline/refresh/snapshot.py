@@ -49,10 +49,10 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     if pointer is not None and pointer.held:
         served = read_manifest(store)
         context.reporter.end(f"snapshot {served.snapshot} is held by a rollback; `rag-pipeline release` lets go of it")
-        return _report(served, published=False, held=True)
+        return _report(served, served, published=False, held=True)
     if served is not None and served.hash == content.hash and not context.full:
         context.reporter.end(f"snapshot {served.snapshot} holds all of it already")
-        return _report(served, published=False)
+        return _report(served, served, published=False)
 
     def build(number: int, version: TableVersion) -> Manifest:
         return Manifest(
@@ -70,7 +70,7 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     manifest = publish(store, pointer, build)
     done = maintain(store, context.corpus.keep_snapshots, context.corpus.keep_days)
     context.reporter.end(f"snapshot {manifest.snapshot} is served, {len(done.snapshots_dropped)} old ones dropped")
-    return _report(manifest, published=True, dropped=len(done.snapshots_dropped))
+    return _report(manifest, served, published=True, dropped=len(done.snapshots_dropped))
 
 
 def _content(context: RefreshContext, documents: dict[str, str]) -> SnapshotContent:
@@ -105,12 +105,18 @@ def _check_agreement(context: RefreshContext, rows: int, segments: tuple[BM25Seg
         )
 
 
-def _report(manifest: Manifest, published: bool, held: bool = False, dropped: int = 0) -> SnapshotReport:
+def _report(
+    manifest: Manifest, before: Manifest | None, published: bool, held: bool = False, dropped: int = 0
+) -> SnapshotReport:
+    old, new = before.content.documents if before is not None else {}, manifest.content.documents
     return SnapshotReport(
         snapshot=manifest.snapshot,
         published=published,
         held=held,
         snapshots_dropped=dropped,
+        documents_added=len(new.keys() - old.keys()),
+        documents_changed=sum(old[name] != digest for name, digest in new.items() if name in old),
+        documents_removed=len(old.keys() - new.keys()),
         hash=manifest.hash,
         documents=manifest.counts.documents,
         chunks=manifest.counts.chunks,
