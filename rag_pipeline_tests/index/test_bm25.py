@@ -124,10 +124,10 @@ def test_scores_equal_rank_bm25_over_the_live_chunks(
 def assert_equal_scores(index: Any, reference: Any, query: list[str]) -> None:
     wanted = reference.get_scores(query)
     # With b = 1 rank_bm25 divides 0 by 0 for a chunk without terms; here it scores 0.
-            np.testing.assert_allclose(index.get_scores(query), np.nan_to_num(wanted), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(index.get_scores(query), np.nan_to_num(wanted), rtol=1e-9, atol=1e-9)
     some = list(range(0, index.corpus_size, 2))
     np.testing.assert_allclose(
-        index.get_batch_scores(query, some), reference.get_batch_scores(query, some), rtol=1e-9, atol=1e-9
+        index.get_batch_scores(query, some), np.nan_to_num(reference.get_batch_scores(query, some)), rtol=1e-9, atol=1e-9
     )
     ordinals = list(range(index.corpus_size))
     # Equal scores may come in any order: compare the scores of what was chosen.
