@@ -76,7 +76,7 @@ def test_the_demos_runs_are_in_the_instance_that_make_dev_opens(demo: str, check
 
 
 def test_the_commands_for_a_corpus_of_ones_own_work(checkout: Path, tmp_path: Path) -> None:
-    runbooks = tmp_path / "work" / "runbooks"
+    runbooks = tmp_path / "runbooks"
     runbooks.mkdir(parents=True)
     (runbooks / "gateway.md").write_text("# Gateway\n\nRestart the gateway with systemctl.\n")
     (block,) = [block for block in blocks("console") if "rag-pipeline new" in block]
