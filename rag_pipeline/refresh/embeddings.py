@@ -20,8 +20,6 @@ from rag_pipeline.lance import read, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.reports import EmbeddingsReport
 
-_TEXTS_PER_COMMIT = 4096
-
 
 def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     """Embed the texts that have no vector of the corpus's embedder yet.
@@ -40,7 +38,7 @@ def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     fresh = len(hashes) - (0 if context.full else _in_vector_table(context, hashes))
     context.reporter.begin(context.corpus.name, "embeddings", len(missing), "texts")
     tokens, seconds = 0, 0.0
-    for batch in _texts(chunks, missing):
+    for batch in _texts(chunks, missing, embedder.batch_size):
         started = time.perf_counter()
         texts = batch["indexed_text"].to_pylist()
         vectors = embedder.embed_documents(texts)
@@ -76,8 +74,8 @@ def indexed_text(batch: pa.RecordBatch) -> pa.Array:
     return pc.if_else(pc.equal(pc.binary_length(context), 0), batch["text"], joined)
 
 
-def _texts(chunks: Any, missing: pa.Array) -> Iterator[pa.RecordBatch]:
-    """Each missing text once, up to a commit's worth at a time."""
+def _texts(chunks: Any, missing: pa.Array, batch_size: int) -> Iterator[pa.RecordBatch]:
+    """Each missing text once, as many at a time as suit the embedder."""
     if not len(missing):
         return
     done: set[str] = set()
@@ -92,10 +90,10 @@ def _texts(chunks: Any, missing: pa.Array) -> Iterator[pa.RecordBatch]:
         batch = batch.filter(pa.array(fresh))
         pending.append(pa.record_batch([batch["content_hash"], indexed_text(batch)], schema=schema))
         rows += batch.num_rows
-        while rows >= _TEXTS_PER_COMMIT:
+        while rows >= batch_size:
             whole = pa.Table.from_batches(pending, schema).combine_chunks()
-            yield whole.slice(0, _TEXTS_PER_COMMIT).to_batches()[0]
-            pending = whole.slice(_TEXTS_PER_COMMIT).to_batches()
-            rows -= _TEXTS_PER_COMMIT
+            yield whole.slice(0, batch_size).to_batches()[0]
+            pending = whole.slice(batch_size).to_batches()
+            rows -= batch_size
     if rows:
         yield pa.Table.from_batches(pending, schema).combine_chunks().to_batches()[0]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
+from rag_pipeline.embedding.hash import HashEmbedder
 from rag_pipeline.errors import SourceError
 from rag_pipeline.index.snapshot import read_manifest, read_pointer
 from rag_pipeline_tests.conftest import Workspace
@@ -153,6 +157,22 @@ def test_another_embedder_embeds_all_and_the_way_back_costs_nothing(workspace: W
     back = workspace.refresh()
     assert (back["embeddings"].embedded, back["embeddings"].cached) == (0, first["chunks"].total)
     assert back["snapshot"].hash == first["snapshot"].hash
+
+
+def test_texts_go_to_the_model_in_batches_that_suit_it(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    embed = HashEmbedder.embed_documents
+
+    def counted(self: HashEmbedder, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        sizes.append(len(texts))
+        return embed(self, texts)
+
+    monkeypatch.setattr(HashEmbedder, "batch_size", 3)
+    monkeypatch.setattr(HashEmbedder, "embed_documents", counted)
+    workspace.corpus(yaml=HASHED, files={f"{n}.txt": f"Page number {n}." for n in range(8)})
+    workspace.refresh()
+    assert sizes == [3, 3, 2]
+    assert sources(workspace, "7") == ["7.txt"]
 
 
 def test_a_file_that_cannot_be_parsed_keeps_its_last_good_version(workspace: Workspace) -> None:
