@@ -11,7 +11,7 @@ CHECKED := rag_pipeline rag_pipeline_tests benchmarks
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Python 3.10 or newer is needed; set PYTHON=python3.x")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline,litellm,dev]'
 	@touch $@
 
 demo: $(READY)  ## refresh the sample corpora under Dagster and ask three questions

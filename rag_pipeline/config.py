@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from typing_extensions import Self
 
 from rag_pipeline.errors import ConfigError
 from rag_pipeline.hashing import value_hash
@@ -124,11 +126,55 @@ class ChunkingConfig(_Strict):
         return overlap
 
 
-class EmbeddingConfig(_Strict):
-    """Which model turns text into vectors. ``static`` and ``hash`` need no account, no network and no download."""
+Provider: TypeAlias = Literal[
+    "static", "hash", "local", "sentence-transformers", "voyage", "openai", "ollama", "litellm", "auto"
+]
+HOSTED_PROVIDERS = frozenset({"voyage", "openai", "ollama", "litellm"})
+"""Providers that are asked over a network, all through LiteLLM."""
 
-    provider: Literal["static", "hash"] = "static"
+_HOSTED_KEYS = (
+    "api_base", "query_model", "batch_tokens", "concurrency", "requests_per_minute", "tokens_per_minute", "timeout_seconds",
+    "retry_seconds", "usd_per_million_tokens",
+)  # fmt: skip
+
+
+class EmbedderConfig(_Strict):
+    """One embedding model and how it is asked; see docs/providers.md.
+
+    ``static`` and ``hash`` need no account, no network and no download. ``dimensions`` is asked of models that can give
+    several widths. ``query_model`` embeds queries into the same space as ``model``. ``revision`` is for models that
+    change behind their name: with another one everything is embedded anew. Prompts stand before each text; None takes
+    those that the model's authors document.
+    """
+
+    provider: Provider = "static"
+    model: str | None = Field(default=None, min_length=1)
     dimensions: int | None = Field(default=None, ge=1, le=8192)
+    revision: str | None = Field(default=None, min_length=1)
+    document_prompt: str | None = None
+    query_prompt: str | None = None
+    batch_size: int | None = Field(default=None, ge=1, le=4096)
+    api_base: str | None = None
+    query_model: str | None = Field(default=None, min_length=1)
+    batch_tokens: int | None = Field(default=None, ge=1)
+    concurrency: int = Field(default=4, ge=1, le=64)
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    timeout_seconds: float = Field(default=60, gt=0)
+    retry_seconds: float = Field(default=300, ge=0)
+    usd_per_million_tokens: float | None = Field(default=None, ge=0)
+
+    @field_validator("api_base")
+    @classmethod
+    def _api_base_is_a_plain_address(cls, address: str | None) -> str | None:
+        if address is None:
+            return None
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("expected an address such as 'http://127.0.0.1:8000/v1'")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("expected an address without user, password or query: a key belongs into the environment")
+        return address
 
     @field_validator("dimensions")
     @classmethod
@@ -136,6 +182,50 @@ class EmbeddingConfig(_Strict):
         if others.data.get("provider") == "static" and dimensions not in (None, 256):
             raise ValueError(f"expected 256 or nothing for provider static, got {dimensions}")
         return dimensions
+
+    @field_validator("model", "revision", "document_prompt", "query_prompt")
+    @classmethod
+    def _provider_has_models(cls, value: str | None, others: ValidationInfo) -> str | None:
+        provider = others.data.get("provider")
+        if value is not None and provider in ("static", "hash", "auto"):
+            raise ValueError(f"expected with a provider that has models to choose from, not with provider {provider}")
+        return value
+
+    @field_validator(*_HOSTED_KEYS)
+    @classmethod
+    def _provider_is_hosted(cls, value: Any, others: ValidationInfo) -> Any:
+        provider = others.data.get("provider")
+        if value is not None and provider is not None and provider not in HOSTED_PROVIDERS:
+            raise ValueError(f"expected only with one of {', '.join(sorted(HOSTED_PROVIDERS))}, not with {provider}")
+        return value
+
+    @model_validator(mode="after")
+    def _litellm_needs_a_model(self) -> Self:
+        if self.provider == "litellm" and self.model is None:
+            raise ValueError("expected a model with provider litellm, such as 'cohere/embed-v4.0'")
+        return self
+
+
+class EmbeddingConfig(EmbedderConfig):
+    """Which model turns text into vectors.
+
+    ``fallback`` names, in order, what a refresh turns to when the one before cannot be had. A refresh ends with one of
+    them for the whole corpus, which may mean that everything is embedded anew.
+    """
+
+    fallback: tuple[EmbedderConfig, ...] = ()
+
+    @property
+    def chain(self) -> tuple[EmbedderConfig, ...]:
+        """What a refresh tries, in order: this one first."""
+        return (self, *self.fallback)
+
+
+class BudgetConfig(_Strict):
+    """What one refresh may spend on embedding. It stops before it spends more, and keeps what it has."""
+
+    usd_per_refresh: float | None = Field(default=None, ge=0)
+    tokens_per_refresh: int | None = Field(default=None, ge=0)
 
 
 class LexicalConfig(_Strict):
@@ -255,6 +345,7 @@ class CorpusConfig(_Strict):
     )
     chunking: ChunkingConfig = ChunkingConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
+    budget: BudgetConfig = BudgetConfig()
     lexical: LexicalConfig = LexicalConfig()
     retrieval: RetrievalConfig = RetrievalConfig()
     schedule: ScheduleConfig = ScheduleConfig(enabled=False)

@@ -127,6 +127,26 @@ class EmbedderIdentity(Contract):
         return f"{self.provider}/{self.model}@{self.revision[:12]} ({self.dimensions} dimensions)"
 
 
+class ModelAccess(Contract):
+    """How the query module gets at the model that made a snapshot's vectors; none of it decides results.
+
+    ``model`` is the folder of a model of one's own. ``dimensions`` is the width that a hosted model is asked for, None
+    where it has one only.
+    """
+
+    model: str | None = None
+    api_base: str | None = None
+    dimensions: int | None = None
+
+
+class EmbeddingSpend(Contract):
+    """What embedding took since the snapshot before: ``cost_usd`` is None where no price is known."""
+
+    texts: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
 class TableVersion(Contract):
     """One version of a LanceDB table, kept by a tag of that name."""
 
@@ -158,10 +178,12 @@ class Counts(Contract):
 class SnapshotContent(Contract):
     """The part of a manifest that decides results, and nothing else: equal contents give equal hashes.
 
+    ``query_model`` embeds queries into the space of ``embedder`` where it is not the same model.
     ``documents`` maps document id to the SHA-256 over the document's text, structure and metadata.
     """
 
     embedder: EmbedderIdentity
+    query_model: str | None = None
     chunking: dict[str, Any]
     lexical: dict[str, Any]
     retrieval: dict[str, Any]
@@ -186,6 +208,8 @@ class Manifest(Contract):
     vector_table: TableVersion
     bm25: tuple[BM25Segment, ...]
     counts: Counts
+    model_access: ModelAccess = ModelAccess()
+    embedding: EmbeddingSpend | None = None
 
 
 class Hit(Contract):
@@ -208,6 +232,11 @@ class Hit(Contract):
 
 class Tokenizer(Protocol):
     """Counts tokens as the corpus's embedder does. Chunk sizes are measured with it."""
+
+    @property
+    def key(self) -> str:
+        """Names how it counts: tokenizers of one key count alike. With another key documents are cut again."""
+        ...
 
     def count(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Tokens of each text standing alone, shape ``(len(texts),)``."""

@@ -8,13 +8,17 @@
     │   ├── SourceError            the source cannot be listed, or lists what cannot be right
     │   ├── ParseError             one document cannot be read as text; the reason is shown beside it
     │   ├── EmbeddingError         the model cannot be loaded, or refuses the input for good
+    │   │   ├── CredentialsError       a provider's key is missing or was refused
+    │   │   ├── RefusedTextError       a provider took all texts but some, which are named
     │   │   └── IdentityMismatchError  two vector spaces would be compared
+    │   ├── BudgetError            a refresh would spend more than it may
     │   ├── StoreError             what lies under the data root is not what a manifest names
     │   │   └── SnapshotNotFoundError
     │   ├── QueryError             the query or its filter cannot be understood
     │   └── MissingExtraError      an optional dependency is not installed
     └── TransientError             trying again may help
         ├── SourceReadError        an item vanished or could not be read just now
+        ├── ProviderError          an embedding provider fails or cannot be reached
         ├── LockedError            another refresh of this corpus is at work
         └── ConflictError          another writer published in between
 
@@ -48,8 +52,20 @@ class EmbeddingError(TerminalError):
     """An embedding model cannot be loaded, or refuses its input for good."""
 
 
+class CredentialsError(EmbeddingError):
+    """A provider's key is missing, or the provider refused it."""
+
+
+class RefusedTextError(EmbeddingError):
+    """A provider embedded everything but some texts, which the message names."""
+
+
 class IdentityMismatchError(EmbeddingError):
     """Vectors of two embedder identities would be compared."""
+
+
+class BudgetError(TerminalError):
+    """A refresh would spend more than it may."""
 
 
 class StoreError(TerminalError):
@@ -86,6 +102,10 @@ class TransientError(RagPipelineError):
 
 class SourceReadError(TransientError):
     """A source item vanished or could not be read just now."""
+
+
+class ProviderError(TransientError):
+    """An embedding provider fails or cannot be reached."""
 
 
 class LockedError(TransientError):

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_pipeline.errors import StoreError
+from rag_pipeline.errors import RagPipelineError, StoreError
 from rag_pipeline.write_points import reached
 
 _KEYS_PER_STATEMENT = 500
@@ -58,6 +58,26 @@ def damage_as_store_error(name: str) -> Iterator[None]:
             f"table {name}: files are missing or damaged, or cannot be written ({reason}). Make room or restore them "
             f"from a backup; if there is none, delete the folder {name}.lance and refresh, which builds it anew"
         ) from error
+
+
+@contextmanager
+def _own_errors(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Batches for LanceDB to read; an error of ours on the way is raised as it was, not as LanceDB's quotation of it."""
+    raised: list[RagPipelineError] = []
+
+    def checked() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except RagPipelineError as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield checked()
+    except Exception:
+        if raised:
+            raise raised[0] from None
+        raise
 
 
 def scan(table: Any, columns: Sequence[str], where: str | None = None, batch_rows: int = 8192) -> Iterator[pa.RecordBatch]:
@@ -119,16 +139,16 @@ def delete_keys(table: Any, key: str, values: Sequence[str]) -> None:
 def append(table: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Append batches in one commit. A reader, not a generator: LanceDB deadlocks on one that uses it (lancedb#2107)."""
     reached(f"{table.name}.append.before")
-    with damage_as_store_error(table.name):
-        table.add(pa.RecordBatchReader.from_batches(schema, iter(batches)))
+    with _own_errors(batches) as checked, damage_as_store_error(table.name):
+        table.add(pa.RecordBatchReader.from_batches(schema, checked))
     reached(f"{table.name}.append.after")
 
 
 def create(database: Any, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch] = ()) -> Any:
     """Make a table, or replace all of an existing one, in one commit; older versions stay readable by their tags."""
-    reader = pa.RecordBatchReader.from_batches(schema, iter(batches))
     reached(f"{name}.create.before")
-    with damage_as_store_error(name):
+    with _own_errors(batches) as checked, damage_as_store_error(name):
+        reader = pa.RecordBatchReader.from_batches(schema, checked)
         table = database.create_table(name, data=reader, schema=schema, mode="overwrite")
     reached(f"{name}.create.after")
     return table

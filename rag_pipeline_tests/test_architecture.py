@@ -47,7 +47,9 @@ ONLY_IN: dict[str, set[str]] = {
     "rank_bm25": {"index"},
     "rich": {"cli"},
     "yaml": {"corpus_files", "parsing"},
-    "litellm": set(),
+    "litellm": {"embedding"},
+    "fastembed": {"embedding"},
+    "sentence_transformers": {"embedding"},
     "torch": set(),
 }
 

@@ -41,7 +41,7 @@ def test_a_source_alone_is_a_whole_configuration(workspace: Workspace) -> None:
         ("source: {path: files}\nchunking: {size: big}\n", ["chunking.size", "integer", "'big'"]),
         ("source: {path: files}\nchunking: {size: 64, overlap: 64}\n", ["chunking.overlap", "less than size (64)", "64"]),
         ("source: {path: files}\nchunking: {strategy: magic}\n", ["chunking.strategy", "recursive", "'magic'"]),
-        ("source: {path: files}\nembedding: {provider: cohere}\n", ["embedding.provider", "static or hash", "'cohere'"]),
+        ("source: {path: files}\nembedding: {provider: cohere}\n", ["embedding.provider", "voyage, openai", "'cohere'"]),
         ("source: {path: files}\nembedding: {provider: static, dimensions: 64}\n", ["embedding.dimensions", "256", "64"]),
         ("source: {path: files}\nmetadata: {year: integer}\n", ["metadata.year", "string, int", "'integer'"]),
         ("source: {path: files}\nmetadata: {path: string}\n", ["metadata", "'path'", "already"]),

@@ -46,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
                 sys.stderr.write(f"{outcome.trace}\n")
         elif not arguments.json:
             print_line(_summary(outcome))
+            _print_embedder(outcome)
             _print_failures(outcome)
     if arguments.json:
         print_json([_outcome_json(outcome) for outcome in outcomes])
@@ -94,7 +95,8 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
             )
             print_line(
                 f"  {plan.documents_to_chunk} documents to cut, {plan.chunks_to_add} new chunks, "
-                f"{plan.texts_to_embed} texts to embed ({plan.tokens_to_embed} tokens, {_money(plan.cost_usd)})"
+                f"{plan.texts_to_embed} texts to embed with {plan.embedder} "
+                f"({plan.tokens_to_embed} tokens, {_money(plan.cost_usd)})"
             )
         for reason in plan.reasons:
             print_line(f"  {reason}")
@@ -107,6 +109,20 @@ def _money(cost: float | None) -> str:
     if cost is None:
         return "cost unknown"
     return f"{cost:.4f} USD" if cost else "no cost"
+
+
+def _print_embedder(outcome: RefreshOutcome) -> None:
+    """What people should know of the embedder: another one than before, one that could not be had, what it cost."""
+    report = outcome.reports.get("embeddings")
+    if report is None:
+        return
+    values = report.model_dump()
+    for reason in values["turned_from"]:
+        print_line(f"  could not be had: {reason}")
+    if values["identity_before"] is not None:
+        print_line(f"  the embedder is now {values['identity']}, before {values['identity_before']}")
+    if values["cost_usd"] != 0:
+        print_line(f"  {values['tokens']} tokens sent to {values['identity']}, {_money(values['cost_usd'])}")
 
 
 def _print_failures(outcome: RefreshOutcome) -> None:
@@ -160,8 +176,9 @@ def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,
         "embedded": embeddings["embedded"] if embeddings else None,
         "cached": embeddings["cached"] if embeddings else None,
-        # The embedders of this version run on this machine.
-        "cost_usd": 0.0 if embeddings else None,
+        "cost_usd": embeddings["cost_usd"] if embeddings else None,
+        "tokens": embeddings["tokens"] if embeddings else None,
+        "embedder": embeddings["identity"] if embeddings else None,
         "seconds": outcome.seconds,
         "run_id": outcome.run_id,
         "error": outcome.error,

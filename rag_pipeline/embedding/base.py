@@ -32,6 +32,11 @@ class Embedder(Protocol):
         """How many texts a call should hold to be quick; any number works."""
         ...
 
+    @property
+    def max_tokens(self) -> int | None:
+        """How many tokens a text may have, the model's own marks and its prompt apart; None where there is no limit."""
+        ...
+
     def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Embed what is searched.
 
@@ -66,3 +71,11 @@ def unit_vectors(sums: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
     length = np.sqrt((sums * sums).sum(axis=1).astype(np.float64))
     length[length == 0] = 1
     return np.asarray(sums / length[:, None], dtype=np.float32)
+
+
+def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Scale the rows that a model gave to length 1, shape ``(n, dimensions)``; a zero row stays one."""
+    rows = vectors.astype(np.float64)
+    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    length[length == 0] = 1
+    return np.asarray(rows / length[:, None], dtype=np.float32)

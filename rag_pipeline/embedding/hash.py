@@ -53,6 +53,8 @@ def _codes(text: str) -> npt.NDArray[np.uint32]:
 class WordTokenizer:
     """A token is a word (letters, digits, underscores and what combines with them) or any other single character."""
 
+    key = "words 1"
+
     def count(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         borders = np.cumsum([0, *(len(text) + 1 for text in texts)])
         starts = self._starts("\n".join([*texts, ""]))
@@ -79,6 +81,7 @@ class HashEmbedder:
     """Embeds by hashing n-grams; the same bits on every machine. Safe to use from several threads."""
 
     batch_size = 4096
+    max_tokens = None
 
     def __init__(self, dimensions: int = DEFAULT_DIMENSIONS) -> None:
         self._identity = EmbedderIdentity(provider=PROVIDER, model=_MODEL, revision=_REVISION, dimensions=dimensions)

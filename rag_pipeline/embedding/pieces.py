@@ -12,6 +12,7 @@ document are text like any other, not control tokens.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,8 @@ from rag_pipeline.errors import EmbeddingError
 _WORD_START = "▁"  # how the vocabulary spells a space
 _BYTE_TOKENS = 259  # <unk>, <s>, </s> and the 256 single bytes come first; none of them takes part in a merge
 _CLASS_BITS = 10
+_COUNTING = "pieces 1"
+"""Part of the tokenizer's key: to be raised when the same vocabulary comes to count otherwise."""
 _CHARACTERS_PER_BLOCK = 1 << 20
 _NORMALIZER = {
     "type": "Sequence",
@@ -188,6 +191,7 @@ class BytePairTokenizer:
         if self._seams.joins("\n"):
             raise EmbeddingError(f"{name}: expected a tokenizer that joins line ends with nothing (wordllama 0.4)")
         self._pieces = PieceTokens(self._tokenise)
+        self.key = f"{_COUNTING} {hashlib.sha256(data).hexdigest()[:32]}"
 
     def count(self, texts: Sequence[str]) -> Offsets:
         """Tokens of each text standing alone, shape ``(len(texts),)``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,7 @@ class StaticEmbedder:
     """Embeds with wordllama's weights, see `load`. Safe to use from several threads."""
 
     batch_size = 4096
+    max_tokens = None
 
     def __init__(self, weights: npt.NDArray[np.floating], tokenizer: BytePairTokenizer, revision: str) -> None:
         scaled = weights.astype(np.float32)
@@ -149,8 +151,18 @@ def load() -> StaticEmbedder:
     for data in (weights_data, tokenizer_data):
         revision.update(hashlib.sha256(data).digest())
     weights = _weights_of(weights_data, folder / _WEIGHTS)
-    tokenizer = BytePairTokenizer(tokenizer_data, str(folder / _TOKENIZER))
-    return StaticEmbedder(weights, tokenizer, revision.hexdigest())
+    return StaticEmbedder(weights, load_tokenizer(), revision.hexdigest())
+
+
+@lru_cache(maxsize=1)
+def load_tokenizer() -> BytePairTokenizer:
+    """The static model's tokenizer alone. It stands in where a model's own is not public: it counts a little more.
+
+    Raises:
+        EmbeddingError: the package or its tokenizer is missing or is not what it should be.
+    """
+    file = _package_folder() / _TOKENIZER
+    return BytePairTokenizer(_read(file), str(file))
 
 
 def _package_folder() -> Path:

@@ -79,6 +79,12 @@ def same_identity(table: Any, identity: EmbedderIdentity) -> bool:
     return bool(stored.get(IDENTITY_KEY) == identity.model_dump_json().encode())
 
 
+def identity_of(table: Any) -> EmbedderIdentity | None:
+    """The embedder whose vectors a table holds; None where it does not say."""
+    stored = (table.schema.metadata or {}).get(IDENTITY_KEY)
+    return EmbedderIdentity.model_validate_json(stored) if stored else None
+
+
 def filter_columns(schema: pa.Schema) -> list[str]:
     """The columns that a filter may name: the common ones and the corpus's declared metadata."""
     internal = set(_COLUMNS) | {"vector"}

@@ -66,6 +66,7 @@ def build_assets(corpus: CorpusConfig) -> list[dg.AssetsDefinition]:
                 "A vector for every distinct text of the chunks, in the cache that all corpora share. A text that was "
                 "embedded once is never sent to the model again. Read by `vector_table`."
             ),
+            pool=names.pool_name(corpus.embedding.provider),
         ),
         _asset(
             corpus,
@@ -116,6 +117,7 @@ def _asset(
     kinds: set[str],
     configuration: dict[str, Any],
     description: str,
+    pool: str | None = None,
 ) -> dg.AssetsDefinition:
     policy = None
     if stage == names.SNAPSHOT and corpus.freshness is not None:
@@ -133,6 +135,7 @@ def _asset(
         tags={names.CORPUS_TAG: corpus.name},
         code_version=value_hash(configuration)[:16],
         freshness_policy=policy,
+        pool=pool,
         required_resource_keys={names.SETTINGS_RESOURCE},
     )
     def body(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:

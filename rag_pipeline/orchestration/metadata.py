@@ -18,7 +18,7 @@ _FAILURES_SHOWN = 20
 
 def report_metadata(report: Contract) -> dict[str, Any]:
     """A report as metadata. Texts of documents are never part of it."""
-    values = {name: value for name, value in report.model_dump().items() if name != "failures"}
+    values = {name: value for name, value in report.model_dump(mode="json").items() if name != "failures"}
     if isinstance(report, DocumentsReport) and report.failures:
         lines = ["| source | reason | earlier version kept |", "|---|---|---|"]
         for failure in report.failures[:_FAILURES_SHOWN]:

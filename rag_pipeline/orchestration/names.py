@@ -16,7 +16,16 @@ BM25_ROWS_MATCH_CHUNKS = "bm25_rows_match_chunks"
 CORPUS_TAG = "corpus"
 """Tag of every run of a corpus; dagster.yaml limits it to one run at a time for each value."""
 
+HOST_TAG = "rag_pipeline/host"
+PROCESS_TAG = "rag_pipeline/process"
+"""Tags of runs of the command line: the process that works on them."""
+
 SETTINGS_RESOURCE = "refresh_settings"
+
+
+def pool_name(provider: str) -> str | None:
+    """The Dagster pool in which corpora share an embedding provider's limit; None where there is nothing to share."""
+    return None if provider in ("static", "hash") else f"embedding_{provider.replace('-', '_')}"
 
 
 def job_name(corpus: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from dataclasses import dataclass, field
@@ -14,8 +15,11 @@ from rag_pipeline.contracts import Contract
 from rag_pipeline.errors import ConfigError
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.corpus_definitions import build_definitions
+from rag_pipeline.orchestration.dead_runs import fail_dead_runs, process_tags
 from rag_pipeline.orchestration.resources import RefreshSettings, listener
 from rag_pipeline.refresh import Reporter
+
+_log = logging.getLogger("rag_pipeline.orchestration")
 
 
 @dataclass(frozen=True)
@@ -70,11 +74,13 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
                 raise ConfigError(f"DAGSTER_HOME={home}: {str(error).splitlines()[0]}") from None
         else:
             instance = stack.enter_context(dg.DagsterInstance.ephemeral())
+        fail_dead_runs(instance)
+        _tell_of_full_pool(corpus, instance)
         result = job.execute_in_process(
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             instance=instance,
             raise_on_error=False,
-            tags={names.CORPUS_TAG: corpus.name},
+            tags={names.CORPUS_TAG: corpus.name, **process_tags()},
         )
     _raise_if_interrupted(result)
     return RefreshOutcome(
@@ -85,6 +91,18 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
         trace=None if result.success else _trace(result),
         reports=recording.reports,
     )
+
+
+def _tell_of_full_pool(corpus: CorpusConfig, instance: dg.DagsterInstance) -> None:
+    pool = names.pool_name(corpus.embedding.provider)
+    if pool is None or not instance.event_log_storage.supports_global_concurrency_limits:
+        return
+    info = instance.event_log_storage.get_concurrency_info(pool)
+    holders = [slot.run_id for slot in info.claimed_slots]
+    if holders and len(holders) >= info.slot_count:
+        _log.warning(
+            "%s: embedding waits for a place in the Dagster pool %s, which run %s holds", corpus.name, pool, holders[0]
+        )
 
 
 def _error(result: dg.ExecuteInProcessResult) -> str:

@@ -53,7 +53,9 @@ class SnapshotReader:
         self.manifest = manifest
         self._store = store
         self._memory_budget = memory_budget
-        self._embedder: Embedder = embedder_of(manifest.content.embedder)
+        self._embedder: Embedder = embedder_of(
+            manifest.content.embedder, manifest.content.query_model, manifest.model_access
+        )
         self._retrieval = RetrievalConfig(**manifest.content.retrieval)
         table = open_vector_table(store, manifest)
         self._load_rows(table)

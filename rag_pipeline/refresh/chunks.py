@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_pipeline.chunking import chunk_document
 from rag_pipeline.contracts import HEADING_SEPARATOR, Chunk
 from rag_pipeline.errors import StoreError
 from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS
 from rag_pipeline.lance import append, create, delete_keys, read, read_keys, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.cutting import cut_document
 from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of, to_batch
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import ChunksReport
@@ -102,12 +102,11 @@ def _chunk_batches(
     """Cut documents, some at a time. ``written`` collects the ids of all chunks."""
     if not names:
         return
-    tokenizer = context.embedder.tokenizer
     for batch in scan_keys(documents, DOCUMENT_COLUMNS, "document_id", names, _DOCUMENTS_PER_BATCH):
         rows: list[Row] = []
         for document in batch.to_pylist():
             name = document["document_id"]
-            chunks = chunk_document(parsed_of(document), context.corpus.chunking, tokenizer)
+            chunks = cut_document(context, name, parsed_of(document))
             rows.extend(_chunk_rows(name, chunks, keys[name]))
         written.update(row["chunk_id"] for row in rows)
         context.reporter.advance(batch.num_rows)

@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from rag_pipeline.chunking import CHUNKER_VERSION
-from rag_pipeline.config import CorpusConfig
+from rag_pipeline.config import ChunkingConfig, CorpusConfig, EmbedderConfig
+from rag_pipeline.contracts import Tokenizer
 from rag_pipeline.embedding import Embedder, embedder_for
+from rag_pipeline.errors import ConfigError
 from rag_pipeline.hashing import value_hash
 from rag_pipeline.index.store import CorpusStore
+from rag_pipeline.refresh.embedding_record import read_embedding_record
 from rag_pipeline.refresh.progress import Reporter, Silent
+
+_CONTEXT_TOKENS = 64
+"""Room for the context line above a chunk where the model's limit decides the size: 200 characters at the most."""
+_SMALLEST_CHUNK = 8
 
 
 @dataclass(frozen=True)
@@ -34,16 +41,73 @@ class RefreshContext:
     def store(self) -> CorpusStore:
         return CorpusStore(self.data_root, self.corpus.name)
 
+    @cached_property
+    def chunking(self) -> ChunkingConfig:
+        """How documents are cut: as configured, and no longer than every embedder of the chain takes.
+
+        Raises:
+            ConfigError: a size was asked for that is more than an embedder takes.
+        """
+        configured = self.corpus.chunking
+        limited = [embedder for embedder in self.embedders if embedder.max_tokens is not None]
+        if not limited:
+            return configured
+        tightest = min(limited, key=lambda embedder: embedder.max_tokens or 0)
+        most = tightest.max_tokens or 0
+        if "size" in configured.model_fields_set:
+            if configured.size > most:
+                raise ConfigError(
+                    f"{self.corpus.file}: chunking.size: {configured.size} is more than {tightest.identity} takes; expected "
+                    f"at most {most}, context line included"
+                )
+            return configured
+        size = max(min(configured.size, most - _CONTEXT_TOKENS), _SMALLEST_CHUNK)
+        return configured if size == configured.size else ChunkingConfig.model_validate({"size": size})
+
     @property
     def chunking_settings(self) -> dict[str, Any]:
         """What decides how a document is cut, as the manifest records it; the tokenizer comes with the embedder."""
-        return {**self.corpus.chunking.model_dump(mode="json"), "chunker": CHUNKER_VERSION}
+        return {**self.chunking.model_dump(mode="json"), "chunker": CHUNKER_VERSION}
 
     @cached_property
     def chunking_key(self) -> str:
         """The hash over the chunking settings and the tokenizer: with another one every document is cut again."""
-        return value_hash({**self.chunking_settings, "tokenizer": self.embedder.identity.key})
+        return value_hash({**self.chunking_settings, "tokenizer": self.tokenizer.key})
 
     @cached_property
+    def embedder_configs(self) -> tuple[EmbedderConfig, ...]:
+        """The configured embedders in the order in which a refresh tries them; a folder as model is an absolute path."""
+        return tuple(self._with_model_folder(config) for config in self.corpus.embedding.chain)
+
+    @cached_property
+    def embedders(self) -> tuple[Embedder, ...]:
+        """The embedders of the chain."""
+        return tuple(embedder_for(config, self.store.embeddings) for config in self.embedder_configs)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Counts what chunks are measured in: the first embedder's, whichever one a refresh ends with."""
+        return self.embedders[0].tokenizer
+
+    @property
     def embedder(self) -> Embedder:
-        return embedder_for(self.corpus.embedding)
+        """The one that the whole snapshot is embedded with: of a chain the one that the `embeddings` stage ended with."""
+        return self.embedders[self._chosen]
+
+    @property
+    def embedder_config(self) -> EmbedderConfig:
+        return self.embedder_configs[self._chosen]
+
+    @property
+    def _chosen(self) -> int:
+        if len(self.embedders) == 1:
+            return 0
+        record = read_embedding_record(self.store)
+        identities = [embedder.identity for embedder in self.embedders]
+        return identities.index(record.identity) if record is not None and record.identity in identities else 0
+
+    def _with_model_folder(self, config: EmbedderConfig) -> EmbedderConfig:
+        if config.provider not in ("local", "sentence-transformers") or config.model is None:
+            return config
+        folder = (self.corpus.folder / Path(config.model).expanduser()).resolve()
+        return config.model_copy(update={"model": str(folder)}) if folder.is_dir() else config

@@ -1,6 +1,7 @@
 """Stage `embeddings`: make the embedding cache hold a vector for every distinct text of the chunks table.
 
-Batches are stored as they are finished, so that a refresh that is killed pays again for one batch at most.
+Batches are stored as they are finished, so that a refresh that is killed pays again for little. The whole corpus ends
+with one embedder: of a chain the first that can be had.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_pipeline.contracts import EmbedderIdentity
+from rag_pipeline.embedding import Embedder
 from rag_pipeline.embedding.cache import EmbeddingCache
-from rag_pipeline.errors import StoreError
+from rag_pipeline.errors import EmbeddingError, MissingExtraError, ProviderError, RefusedTextError, StoreError
 from rag_pipeline.index.store import CHUNKS, VECTORS
-from rag_pipeline.index.vector_table import same_identity
-from rag_pipeline.lance import read, scan_keys
+from rag_pipeline.index.vector_table import identity_of, same_identity
+from rag_pipeline.lance import read, read_keys, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.embed_texts import SomeRefusedError, Spending, embed_texts
 from rag_pipeline.refresh.reports import EmbeddingsReport
+
+_REFUSED_SHOWN = 5
+_QUOTED = 60
 
 
 def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
@@ -27,42 +34,83 @@ def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     Raises:
         StoreError: the chunks stage has not run yet.
         EmbeddingError: the model cannot be loaded or refuses its input.
+        ProviderError: the provider failed for too long.
+        BudgetError: the refresh would spend more than it may. What was embedded before is kept, as with every error.
     """
     chunks = context.store.table(CHUNKS)
     if chunks is None:
         raise StoreError(f"{context.corpus.name}: there is no chunks table yet; run its `chunks` stage first")
-    embedder = context.embedder
-    cache = EmbeddingCache(context.store.embeddings, embedder.identity)
     hashes = pc.unique(read(chunks, ["content_hash"])["content_hash"])
+    turned_from: list[str] = []
+    spending = Spending(context)
+    for embedder in context.embedders:
+        try:
+            return _embed_all(context, embedder, chunks, hashes, spending, tuple(turned_from))
+        except (ProviderError, EmbeddingError, MissingExtraError) as error:
+            if isinstance(error, RefusedTextError) or embedder is context.embedders[-1]:
+                raise
+            turned_from.append(str(error))
+    raise StoreError(f"{context.corpus.name}: no embedder is configured")
+
+
+def _embed_all(
+    context: RefreshContext,
+    embedder: Embedder,
+    chunks: Any,
+    hashes: pa.Array,
+    spending: Spending,
+    turned_from: tuple[str, ...],
+) -> EmbeddingsReport:
+    cache = EmbeddingCache(context.store.embeddings, embedder.identity)
     missing = cache.missing(hashes)
-    fresh = len(hashes) - (0 if context.full else _in_vector_table(context, hashes))
+    vectors = context.store.table(VECTORS)
+    before = identity_of(vectors) if vectors is not None else None
+    fresh = len(hashes) - (0 if context.full else _in_vector_table(vectors, hashes, embedder.identity))
     context.reporter.begin(context.corpus.name, "embeddings", len(missing), "texts")
-    tokens, seconds = 0, 0.0
-    for batch in _texts(chunks, missing, embedder.batch_size):
-        started = time.perf_counter()
-        texts = batch["indexed_text"].to_pylist()
-        vectors = embedder.embed_documents(texts)
-        seconds += time.perf_counter() - started
-        tokens += int(embedder.tokenizer.count(texts).sum())
-        cache.add(batch["content_hash"], vectors)
-        context.reporter.advance(len(texts))
-    cache.tidy()
+    started = time.perf_counter()
+    try:
+        if len(missing):
+            embed_texts(embedder, _texts(chunks, missing, embedder.batch_size), cache, spending, context.reporter)
+    except SomeRefusedError as refused:
+        raise RefusedTextError(_refused(context, chunks, refused)) from None
+    finally:
+        cache.tidy()
+    spending.finish(embedder.identity)
     report = EmbeddingsReport(
         texts=len(hashes),
         embedded=len(missing),
         cached=max(fresh - len(missing), 0),
-        tokens=tokens,
-        embed_seconds=round(seconds, 3),
+        tokens=spending.tokens,
+        cost_usd=spending.cost_usd,
+        embed_seconds=round(time.perf_counter() - started, 3),
         identity=str(embedder.identity),
+        identity_before=str(before) if before is not None and before != embedder.identity else None,
+        turned_from=turned_from,
     )
     context.reporter.end(f"{report.embedded} texts embedded, {report.cached} found in the cache")
     return report
 
 
-def _in_vector_table(context: RefreshContext, hashes: pa.Array) -> int:
+def _refused(context: RefreshContext, chunks: Any, refused: SomeRefusedError) -> str:
+    """Which chunks the provider refuses, for people."""
+    reasons = {found.content_hash: found.reason for found in refused.texts}
+    rows = read_keys(chunks, ["content_hash", "document_id", "start", "end", "text"], "content_hash", list(reasons))
+    shown = []
+    for row in rows.slice(0, _REFUSED_SHOWN).to_pylist():
+        quoted = " ".join(row["text"].split())[:_QUOTED]
+        shown.append(
+            f"document {row['document_id']!r}, characters {row['start']} to {row['end']} ({quoted!r}): "
+            f"{reasons[row['content_hash']]}"
+        )
+    return (
+        f"{context.corpus.name}: {len(reasons)} texts were refused, all others are embedded and kept: {'; '.join(shown)}. "
+        f"Mend or exclude these documents, and refresh again"
+    )
+
+
+def _in_vector_table(table: Any | None, hashes: pa.Array, identity: EmbedderIdentity) -> int:
     """How many of these texts the vector table holds already, with vectors of this embedder."""
-    table = context.store.table(VECTORS)
-    if table is None or not same_identity(table, context.embedder.identity):
+    if table is None or not same_identity(table, identity):
         return 0
     return int(pc.sum(pc.is_in(hashes, value_set=pc.unique(read(table, ["content_hash"])["content_hash"]))).as_py() or 0)
 

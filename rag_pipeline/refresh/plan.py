@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_pipeline.chunking import chunk_document
 from rag_pipeline.contracts import Contract
+from rag_pipeline.embedding import Embedder
 from rag_pipeline.embedding.cache import EmbeddingCache
+from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
 from rag_pipeline.errors import SourceError
 from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
@@ -19,6 +20,7 @@ from rag_pipeline.lance import read, read_keys, scan_keys
 from rag_pipeline.refresh.bm25_index import lexical_key
 from rag_pipeline.refresh.chunks import DOCUMENT_COLUMNS, chunk_key, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.cutting import cut_document
 from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of
 from rag_pipeline.refresh.document_state import DocumentsState, parse_key
 from rag_pipeline.refresh.documents import load_source, removed_documents
@@ -36,6 +38,7 @@ class RefreshPlan(Contract):
     texts_to_embed: int
     tokens_to_embed: int
     cost_usd: float | None
+    embedder: str
     reasons: tuple[str, ...]
     stops: str | None
 
@@ -60,11 +63,19 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         chunks_to_add=counter.chunks,
         texts_to_embed=texts,
         tokens_to_embed=tokens,
-        # The embedders of this version run on this machine.
-        cost_usd=0.0,
+        cost_usd=_cost(context, tokens),
+        embedder=str(context.embedder.identity),
         reasons=tuple(_reasons(context, state)),
         stops=stops,
     )
+
+
+def _cost(context: RefreshContext, tokens: int) -> float | None:
+    """What a provider takes for so many tokens; None where no price is known."""
+    if not isinstance(context.embedder, HostedEmbedder):
+        return 0.0
+    price = context.embedder.usd_per_token
+    return None if price is None else price * tokens
 
 
 class _Counter:
@@ -117,11 +128,11 @@ class _Counter:
 
     def _cut(self, row: Row) -> None:
         context = self._context
-        chunks = chunk_document(parsed_of(row), context.corpus.chunking, context.embedder.tokenizer)
+        chunks = cut_document(context, row["document_id"], parsed_of(row))
         texts = [chunk.indexed_text for chunk in chunks]
         old = self._old_texts(row["document_id"])
         self.documents += 1
-        for text, tokens in zip(texts, context.embedder.tokenizer.count(texts).tolist(), strict=True):
+        for text, tokens in zip(texts, _tokens(context.embedder, texts), strict=True):
             digest = text_hash(text)
             self.chunks += digest not in old
             self._tokens[digest] = tokens
@@ -135,6 +146,11 @@ class _Counter:
         if table is None or document_id not in self._present:
             return set()
         return set(read_keys(table, ["content_hash"], "document_id", [document_id])["content_hash"].to_pylist())
+
+
+def _tokens(embedder: Embedder, texts: list[str]) -> list[int]:
+    counts = embedder.count_tokens(texts) if isinstance(embedder, HostedEmbedder) else embedder.tokenizer.count(texts)
+    return [int(count) for count in counts]
 
 
 def _reasons(context: RefreshContext, state: DocumentsState) -> Iterator[str]:

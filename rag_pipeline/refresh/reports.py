@@ -39,14 +39,21 @@ class ChunksReport(Contract):
 
 
 class EmbeddingsReport(Contract):
-    """``embedded`` texts went to the model; ``cached`` ones were new to this corpus and had a vector already."""
+    """``embedded`` texts went to the model; ``cached`` ones were new to this corpus and had a vector already.
+
+    ``cost_usd`` is None where no price is known. ``identity_before`` is set when the embedder is another one than
+    before. ``turned_from`` says why embedders of the chain could not be had.
+    """
 
     texts: int
     embedded: int
     cached: int
     tokens: int
+    cost_usd: float | None
     embed_seconds: float
     identity: str
+    identity_before: str | None = None
+    turned_from: tuple[str, ...] = ()
 
 
 class VectorTableReport(Contract):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
 
-from rag_pipeline.contracts import BM25Segment, Counts, Manifest, SnapshotContent, TableVersion
+from rag_pipeline.config import HOSTED_PROVIDERS
+from rag_pipeline.contracts import BM25Segment, Counts, EmbeddingSpend, Manifest, ModelAccess, SnapshotContent, TableVersion
 from rag_pipeline.errors import ConflictError, StoreError
 from rag_pipeline.index.analyzer import ANALYZER_VERSION
 from rag_pipeline.index.retention import maintain
@@ -15,6 +17,7 @@ from rag_pipeline.lance import read
 from rag_pipeline.refresh.chunks import wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED, STALE
+from rag_pipeline.refresh.embedding_record import read_embedding_record, write_embedding_record
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import SnapshotReport
 from rag_pipeline.refresh.vector_table import wanted_row_keys
@@ -54,6 +57,8 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
         context.reporter.end(f"snapshot {served.snapshot} holds all of it already")
         return _report(served, served, published=False)
 
+    record = read_embedding_record(store)
+
     def build(number: int, version: TableVersion) -> Manifest:
         return Manifest(
             corpus=context.corpus.name,
@@ -65,9 +70,13 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
             vector_table=version,
             bm25=working.segments,
             counts=counts,
+            model_access=_model_access(context),
+            embedding=record.spent if record is not None else None,
         )
 
     manifest = publish(store, pointer, build)
+    if record is not None:
+        write_embedding_record(store, record.model_copy(update={"spent": EmbeddingSpend()}))
     done = maintain(store, context.corpus.keep_snapshots, context.corpus.keep_days)
     context.reporter.end(f"snapshot {manifest.snapshot} is served, {len(done.snapshots_dropped)} old ones dropped")
     return _report(manifest, served, published=True, dropped=len(done.snapshots_dropped))
@@ -77,12 +86,20 @@ def _content(context: RefreshContext, documents: dict[str, str]) -> SnapshotCont
     corpus = context.corpus
     return SnapshotContent(
         embedder=context.embedder.identity,
+        query_model=context.embedder_config.query_model,
         chunking=context.chunking_settings,
         lexical={**corpus.lexical.model_dump(mode="json"), "analyzer": ANALYZER_VERSION},
         retrieval=corpus.retrieval.model_dump(mode="json"),
         metadata_columns=dict(corpus.metadata),
         documents=documents,
     )
+
+
+def _model_access(context: RefreshContext) -> ModelAccess:
+    config = context.embedder_config
+    hosted = config.provider in HOSTED_PROVIDERS
+    folder = config.model if not hosted and config.model is not None and Path(config.model).is_dir() else None
+    return ModelAccess(model=folder, api_base=config.api_base, dimensions=config.dimensions if hosted else None)
 
 
 def _check_agreement(context: RefreshContext, rows: int, segments: tuple[BM25Segment, ...]) -> None:

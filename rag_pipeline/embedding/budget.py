@@ -1,0 +1,66 @@
+"""What a refresh may spend on embedding, and what it has spent."""
+
+from __future__ import annotations
+
+import threading
+
+from rag_pipeline.errors import BudgetError, ConfigError
+
+
+class Budget:
+    """Counts tokens before they are sent and corrects the count when the provider says what they were.
+
+    Args:
+        tokens: how many may be sent; None is no limit.
+        usd: how much they may cost; None is no limit.
+        usd_per_token: the model's price; None when nobody knows it.
+
+    Raises:
+        ConfigError: a limit in money was set and the price is not known.
+    """
+
+    def __init__(self, tokens: int | None = None, usd: float | None = None, usd_per_token: float | None = None) -> None:
+        if usd is not None and usd_per_token is None:
+            raise ConfigError(
+                "budget.usd_per_refresh: the price of this model is not known; set embedding.usd_per_million_tokens, or "
+                "budget.tokens_per_refresh instead"
+            )
+        self._limit = tokens
+        self._binding = ("budget.tokens_per_refresh", f"{tokens} tokens")
+        if usd is not None and usd_per_token:
+            affordable = int(usd / usd_per_token * (1 + 1e-9))
+            if tokens is None or affordable < tokens:
+                self._limit, self._binding = affordable, ("budget.usd_per_refresh", f"{usd:g} USD")
+        self._usd_per_token = usd_per_token
+        self._reserved = 0
+        self._lock = threading.Lock()
+        self.spent_tokens = 0
+
+    @property
+    def spent_usd(self) -> float | None:
+        return None if self._usd_per_token is None else self.spent_tokens * self._usd_per_token
+
+    def reserve(self, tokens: int) -> None:
+        """
+        Raises:
+            BudgetError: with what is under way and these the limit would be passed.
+        """
+        with self._lock:
+            if self._limit is not None and self.spent_tokens + self._reserved + tokens > self._limit:
+                raise self.exhausted()
+            self._reserved += tokens
+
+    def settle(self, reserved: int, spent: int) -> None:
+        """A reservation became ``spent`` tokens, 0 when nothing came of it."""
+        with self._lock:
+            self._reserved -= reserved
+            self.spent_tokens += spent
+
+    def exhausted(self) -> BudgetError:
+        """What to raise when the next request might pass the limit."""
+        spent = f"{self.spent_tokens} tokens" + (f" ({self.spent_usd:.4f} USD)" if self.spent_usd else "")
+        key, limit = self._binding
+        return BudgetError(
+            f"the embedding budget of this refresh is used up: {spent} spent, the next request would pass {limit}. What was "
+            f"embedded is kept: refresh again to go on, or raise {key}"
+        )

@@ -1,0 +1,71 @@
+"""The event loop on which all requests of a process run, in a thread of its own.
+
+One loop keeps connections open from one search to the next, and works wherever it is called from: beside a loop of the
+caller's, in a thread, in a notebook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_CLEAN_UP_SECONDS = 30
+"""How long an interrupt waits for vectors that are being stored."""
+
+_lock = threading.Lock()
+_running: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """The loop of this process; a forked one starts its own."""
+    global _running
+    with _lock:
+        if _running is None or _running[0] != os.getpid():
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="rag-pipeline-embedding", daemon=True).start()
+            _running = (os.getpid(), loop)
+        return _running[1]
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run on the loop and wait. An interrupt cancels it, and waits until it has cleaned up."""
+    loop = event_loop()
+    result: Future[T] = Future()
+    over = threading.Event()
+    tasks: list[asyncio.Task[T]] = []
+
+    def start() -> None:
+        tasks.append(loop.create_task(coroutine))
+        tasks[0].add_done_callback(finish)
+
+    def finish(task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            result.cancel()
+        elif (error := task.exception()) is not None:
+            result.set_exception(error)
+        else:
+            result.set_result(task.result())
+        over.set()
+
+    def stop() -> None:
+        # An interrupt may come at any moment, also before anything was started.
+        if tasks:
+            tasks[0].cancel()
+        else:
+            coroutine.close()
+            over.set()
+
+    try:
+        loop.call_soon_threadsafe(start)
+        return result.result()
+    except BaseException:
+        if not result.done():
+            loop.call_soon_threadsafe(stop)
+            over.wait(_CLEAN_UP_SECONDS)
+        raise

@@ -1,0 +1,140 @@
+"""From configuration, or from what a manifest says, to a hosted embedder."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from rag_pipeline.config import EmbedderConfig
+from rag_pipeline.contracts import EmbedderIdentity, ModelAccess
+from rag_pipeline.embedding.hosted.background import run
+from rag_pipeline.embedding.hosted.calls import Answer, CallError
+from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
+from rag_pipeline.embedding.hosted.gate import Gate
+from rag_pipeline.embedding.hosted.litellm_client import LiteLLMClient
+from rag_pipeline.embedding.hosted.model_facts import PROVIDERS, input_types, model_facts
+from rag_pipeline.embedding.prompts import documented_prompts
+from rag_pipeline.embedding.static import load_tokenizer
+from rag_pipeline.errors import EmbeddingError
+from rag_pipeline.files import write_atomically
+
+_UNVERSIONED = "as served"
+"""Revision of a model that changes behind its name without telling, unless the configuration names one."""
+
+_PROBE_RETRY_SECONDS = 20.0
+
+
+def hosted_embedder(config: EmbedderConfig, widths: Path | None = None) -> HostedEmbedder:
+    """The embedder that a configuration asks for.
+
+    Args:
+        widths: a JSON file that remembers the width of models that nobody has written down. Where it does not know one
+            either, the model is asked with one short text.
+
+    Raises:
+        EmbeddingError: the width is not known and cannot be asked for.
+    """
+    model = _model(config)
+    name = PROVIDERS[config.provider].prefix + model
+    dimensions = config.dimensions or model_facts(name).dimensions or _width(config, model, widths)
+    documented = ("", "") if input_types(name) is not None else documented_prompts(model)
+    identity = EmbedderIdentity(
+        provider=config.provider,
+        model=model,
+        revision=config.revision or _UNVERSIONED,
+        dimensions=dimensions,
+        document_prompt=documented[0] if config.document_prompt is None else config.document_prompt,
+        query_prompt=documented[1] if config.query_prompt is None else config.query_prompt,
+    )
+    return _embedder(identity, config)
+
+
+def embedder_of_identity(identity: EmbedderIdentity, query_model: str | None, access: ModelAccess) -> HostedEmbedder:
+    """The embedder for queries against vectors of this identity."""
+    values = {"provider": identity.provider, "model": identity.model, "query_model": query_model}
+    return _embedder(
+        identity, EmbedderConfig.model_validate({**values, "api_base": access.api_base, "dimensions": access.dimensions})
+    )
+
+
+def _embedder(identity: EmbedderIdentity, config: EmbedderConfig) -> HostedEmbedder:
+    provider = PROVIDERS[config.provider]
+    facts = model_facts(provider.prefix + identity.model)
+    price = 0.0 if provider.free else facts.usd_per_token
+    if config.usd_per_million_tokens is not None:
+        price = config.usd_per_million_tokens / 1e6
+    tokenizer = load_tokenizer()
+    prompts = [identity.document_prompt, identity.query_prompt]
+    reserve = int(tokenizer.count(prompts).max()) if any(prompts) else 0
+    client = _client(config, identity.model, identity.dimensions)
+    gate = _gate(
+        os.getpid(),
+        client.name,
+        config.api_base,
+        config.concurrency,
+        config.requests_per_minute,
+        config.tokens_per_minute,
+    )
+    batch_tokens = config.batch_tokens or provider.tokens
+    return HostedEmbedder(
+        identity,
+        client,
+        _client(config, config.query_model, identity.dimensions) if config.query_model is not None else client,
+        gate,
+        tokenizer,
+        max_tokens=facts.max_tokens - reserve if facts.max_tokens is not None else None,
+        usd_per_token=price,
+        batch_size=config.batch_size or provider.texts,
+        batch_tokens=min(batch_tokens, config.tokens_per_minute or batch_tokens),
+        concurrency=config.concurrency,
+        retry_seconds=config.retry_seconds,
+    )
+
+
+def _model(config: EmbedderConfig) -> str:
+    model = config.model or PROVIDERS[config.provider].default_model
+    if model is None:
+        raise EmbeddingError(f"embedding.model: needed with provider {config.provider}")
+    return model
+
+
+def _client(config: EmbedderConfig, model: str, dimensions: int | None) -> LiteLLMClient:
+    return LiteLLMClient(
+        config.provider,
+        model,
+        dimensions=dimensions,
+        # Models of one width refuse to be asked for it.
+        ask_dimensions=config.dimensions is not None,
+        api_base=config.api_base,
+        timeout_seconds=config.timeout_seconds,
+    )
+
+
+@lru_cache(maxsize=64)
+def _gate(process: int, name: str, address: str | None, concurrency: int, requests: int | None, tokens: int | None) -> Gate:
+    """All corpora of a process that ask one model share its limits. A forked process has a loop of its own."""
+    return Gate(name, concurrency, requests, tokens)
+
+
+def _width(config: EmbedderConfig, model: str, widths: Path | None) -> int:
+    client = _client(config, model, None)
+    key = f"{client.name} {config.revision or _UNVERSIONED} {config.api_base or ''}".strip()
+    known: dict[str, int] = json.loads(widths.read_bytes()) if widths is not None and widths.is_file() else {}
+    if key in known:
+        return known[key]
+    client.check_credentials()
+    gate = Gate(client.name, concurrency=1)
+
+    async def probe() -> Answer:
+        try:
+            return await gate.call(lambda: client.request(["width"], "document"), 1, _PROBE_RETRY_SECONDS)
+        except CallError as failure:
+            error = failure.error
+        raise error
+
+    width = int(run(probe()).vectors.shape[1])
+    if widths is not None:
+        write_atomically(widths, json.dumps({**known, key: width}, indent=1).encode(), "widths")
+    return width

@@ -1,0 +1,32 @@
+"""Takes secrets out of what providers answer before it reaches a message, a log or a stored trace."""
+
+from __future__ import annotations
+
+import os
+import re
+
+_HIDDEN = "[secret]"
+_SECRET_NAMES = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
+_SHORTEST_SECRET = 6
+"""Shorter values are placeholders such as `none`, and replacing them would garble messages."""
+
+_SHAPES = re.compile(
+    r"""(?ix)
+    \bbearer\s+(?!(?:auth\w*|tokens?|schemes?|credentials?|headers?|realm)\b)[^\s'",;]{6,}
+    | \bbasic\s+(?-i:(?=[A-Za-z][a-z]*[A-Z0-9+/=])[A-Za-z0-9+/=_\-]{6,})
+    | \b(?:sk[-_]|hf_|gsk_|jina_|xai-|nvapi-)[a-z0-9_\-]{12,}
+    | \b(?:pk|rk|pa|al|co|key)[-_](?=[a-z_\-]*\d)[a-z0-9_\-]{12,}
+    | \bAKIA[0-9A-Z]{16}\b
+    | \bAIza[0-9a-z_\-]{30,}
+    """
+)
+_LONGEST_MESSAGE = 300
+
+
+def redact(text: str) -> str:
+    """One line without the values of secret environment variables and what looks like a key, cut where it is long."""
+    values = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= _SHORTEST_SECRET}
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, _HIDDEN)
+    text = " ".join(_SHAPES.sub(_HIDDEN, text).split())
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"

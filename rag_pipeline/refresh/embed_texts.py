@@ -1,0 +1,120 @@
+"""Sends texts to an embedder, on this machine or hosted, stores what comes back, and keeps account of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from rag_pipeline.contracts import EmbedderIdentity, EmbeddingSpend
+from rag_pipeline.embedding import Embedder
+from rag_pipeline.embedding.budget import Budget
+from rag_pipeline.embedding.cache import EmbeddingCache
+from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
+from rag_pipeline.embedding.hosted.stream import Batch, Embedded, Refused, embed_stream
+from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.embedding_record import EmbeddingRecord, read_embedding_record, write_embedding_record
+from rag_pipeline.refresh.progress import Reporter
+
+
+class SomeRefusedError(Exception):
+    """Everything is embedded but these."""
+
+    def __init__(self, texts: list[Refused]) -> None:
+        super().__init__(f"{len(texts)} texts were refused")
+        self.texts = texts
+
+
+class Spending:
+    """What this refresh has spent, and what was spent since the last snapshot, crashes included."""
+
+    def __init__(self, context: RefreshContext) -> None:
+        self._context = context
+        self._before = read_embedding_record(context.store)
+        self._texts = 0
+        self._budgets: list[Budget] = []
+
+    @property
+    def tokens(self) -> int:
+        return sum(budget.spent_tokens for budget in self._budgets)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None when tokens were spent whose price is not known."""
+        return _sum(budget.spent_usd if budget.spent_tokens else 0.0 for budget in self._budgets)
+
+    def budget(self, usd_per_token: float | None) -> Budget:
+        """What another embedder of the chain may spend: the budget less what those before it have."""
+        limits = self._context.corpus.budget
+        tokens, usd = limits.tokens_per_refresh, limits.usd_per_refresh
+        budget = Budget(
+            tokens=None if tokens is None else max(tokens - self.tokens, 0),
+            usd=None if usd is None else max(usd - (self.cost_usd or 0.0), 0.0),
+            usd_per_token=usd_per_token,
+        )
+        self._budgets.append(budget)
+        return budget
+
+    def add(self, identity: EmbedderIdentity, texts: int) -> None:
+        """Texts were stored; writes down what was spent so far, so that a crash does not forget it."""
+        self._texts += texts
+        self.finish(identity)
+
+    def finish(self, identity: EmbedderIdentity) -> None:
+        earlier = self._before.spent if self._before is not None else EmbeddingSpend()
+        spent = EmbeddingSpend(
+            texts=earlier.texts + self._texts,
+            tokens=earlier.tokens + self.tokens,
+            cost_usd=_sum((earlier.cost_usd, self.cost_usd)),
+        )
+        write_embedding_record(self._context.store, EmbeddingRecord(identity=identity, spent=spent))
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    """None as soon as one of them is not known."""
+    known = list(amounts)
+    return None if None in known else float(sum(amount for amount in known if amount is not None))
+
+
+def embed_texts(
+    embedder: Embedder, batches: Iterator[pa.RecordBatch], cache: EmbeddingCache, spending: Spending, reporter: Reporter
+) -> None:
+    """Embed batches of (content_hash, indexed_text).
+
+    Raises:
+        SomeRefusedError: all others are embedded.
+        BudgetError, ProviderError, EmbeddingError, MissingExtraError: as the embedder says.
+    """
+    if isinstance(embedder, HostedEmbedder):
+        _ask(embedder, batches, cache, spending, reporter)
+        return
+    # A model on this machine costs nothing, and its tokens are counted for the record.
+    budget = spending.budget(0.0)
+    for batch in batches:
+        texts = batch["indexed_text"].to_pylist()
+        tokens = int(embedder.tokenizer.count(texts).sum())
+        budget.reserve(tokens)
+        cache.add(batch["content_hash"], embedder.embed_documents(texts))
+        budget.settle(tokens, tokens)
+        spending.add(embedder.identity, len(texts))
+        reporter.advance(len(texts))
+
+
+def _ask(
+    embedder: HostedEmbedder,
+    batches: Iterator[pa.RecordBatch],
+    cache: EmbeddingCache,
+    spending: Spending,
+    reporter: Reporter,
+) -> None:
+    def store(answered: list[Embedded]) -> None:
+        hashes = pa.array([content_hash for embedded in answered for content_hash in embedded.batch.hashes], pa.string())
+        cache.add(hashes, np.concatenate([embedded.vectors for embedded in answered]))
+        spending.add(embedder.identity, len(hashes))
+        reporter.advance(len(hashes))
+
+    texts = (Batch(batch["content_hash"].to_pylist(), batch["indexed_text"].to_pylist()) for batch in batches)
+    refused = embed_stream(embedder, texts, spending.budget(embedder.usd_per_token), store)
+    if refused:
+        raise SomeRefusedError(refused)
