@@ -223,6 +223,7 @@ def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
         yield first, texts[first:]
 
 
+_SECONDS_TO_ANSWER = 10
 _DEFAULT_BATCH_SIZE = 64
 _MOST_TOKENS_AT_ONCE = 4096
 """Padding included. Attention takes memory by the square of a text's length: this keeps a base model under a gigabyte."""
@@ -364,7 +365,8 @@ def cached_or_downloaded(
 ) -> Path:
     """The folder of a model of Hugging Face. What is cached is taken as it is, and nothing is asked of the network.
 
-    The libraries that run models try again and again where no network is, for a minute together; this asks once.
+    The libraries that run models try again and again where no network is, and for minutes where one swallows what it is
+    sent. So this asks once, and downloads only when there was an answer.
 
     Args:
         revision: branch, tag or commit; None for the default branch.
@@ -377,7 +379,7 @@ def cached_or_downloaded(
     Raises:
         EmbeddingError: it cannot be had.
     """
-    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub import HfApi, constants, snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
@@ -390,6 +392,7 @@ def cached_or_downloaded(
     showed_bars = not are_progress_bars_disabled()
     disable_progress_bars()
     try:
+        HfApi().model_info(repository, revision=revision, timeout=_SECONDS_TO_ANSWER)
         for allowed in patterns:
             folder = Path(
                 snapshot_download(

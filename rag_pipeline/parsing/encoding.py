@@ -7,6 +7,7 @@ import re
 import unicodedata
 
 from rag_pipeline.errors import MissingExtraError, ParseError
+from rag_pipeline.parsing.no_text import EMPTY_FILE, ONLY_NULS, ONLY_WHITE_SPACE
 
 _SAMPLE_BYTES = 100_000
 _DECLARATION_BYTES = 256_000
@@ -50,12 +51,12 @@ def decode(data: bytes, *, html: bool = False) -> str:
         ParseError: there is nothing but white space, or the bytes are no text.
     """
     if not data:
-        raise ParseError("empty file (0 bytes)")
+        raise ParseError(EMPTY_FILE)
     if not data.strip(b"\x00 \t\n\v\f\r"):
-        raise ParseError("holds nothing but NUL bytes" if not data.strip(b"\x00") else "holds nothing but white space")
+        raise ParseError(ONLY_WHITE_SPACE if data.strip(b"\x00") else ONLY_NULS)
     text = clean(_decode(data, html))
     if not text.strip():
-        raise ParseError("holds nothing but white space")
+        raise ParseError(ONLY_WHITE_SPACE)
     return text
 
 

@@ -6,6 +6,7 @@ from rag_pipeline.contracts import Parsed
 from rag_pipeline.errors import ParseError
 from rag_pipeline.parsing.front_matter import read_front_matter, title_of
 from rag_pipeline.parsing.markdown_blocks import find_blocks
+from rag_pipeline.parsing.no_text import ONLY_FRONT_MATTER
 from rag_pipeline.parsing.sections import build_sections
 
 MEDIA_TYPE = "text/markdown"
@@ -23,7 +24,7 @@ def parse_markdown(text: str) -> Parsed:
     front_matter = read_front_matter(text)
     body = text[front_matter.text_start :]
     if not body.strip():
-        raise ParseError("holds front matter, but no text")
+        raise ParseError(ONLY_FRONT_MATTER)
     blocks = find_blocks(body, front_matter.body_start - front_matter.text_start)
     top = next((heading.title for heading in blocks.headings if heading.level == 1), None)
     return Parsed(

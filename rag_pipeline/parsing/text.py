@@ -7,6 +7,7 @@ from typing import Any
 from rag_pipeline.contracts import Parsed, Section
 from rag_pipeline.errors import ParseError
 from rag_pipeline.parsing.encoding import clean
+from rag_pipeline.parsing.no_text import ONLY_WHITE_SPACE
 
 _MEDIA_TYPES = {
     ".csv": "text/csv",
@@ -35,7 +36,7 @@ def parse_text(
     """
     text = clean(text)
     if not text.strip():
-        raise ParseError("holds nothing but white space")
+        raise ParseError(ONLY_WHITE_SPACE)
     return Parsed(
         text=text,
         media_type=media_type,

@@ -7,6 +7,7 @@ version, marked stale. Nothing is deleted before the whole source has been seen 
 from __future__ import annotations
 
 from rag_pipeline.errors import SourceError
+from rag_pipeline.parsing import NO_TEXT_REASONS
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_loader import Loader
 from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter, KnownDocument, Writer
@@ -72,7 +73,9 @@ def removed_documents(context: RefreshContext, state: DocumentsState, loader: Lo
 
 
 def _check_failures(context: RefreshContext, loader: Loader) -> None:
-    failures, everything = loader.failures, len(loader.claimed)
+    everything, failures = len(loader.claimed), loader.failures
+    if len(failures) < everything:
+        failures = [failure for failure in failures if failure.kept or failure.reason not in NO_TEXT_REASONS]
     limit = context.corpus.safety.max_failed_fraction
     if everything and (len(failures) > limit * everything + _ROUNDING or len(failures) == everything):
         shown = "; ".join(f"{failure.source}: {failure.reason}" for failure in failures[:3])

@@ -240,6 +240,18 @@ def test_moving_a_whole_folder_is_no_loss(workspace: Workspace) -> None:
     assert (reports["documents"].removed, reports["embeddings"].embedded) == (3, 0)
 
 
+def test_files_that_were_always_empty_are_reported_and_stop_nothing(workspace: Workspace) -> None:
+    empty = {"blank.md": " \n\n", "empty.md": "", "only-front-matter.md": "---\ndraft: true\n---\n"}
+    workspace.corpus(yaml=HASHED, files={**PAGES, **empty})
+    for _ in range(2):
+        report = workspace.refresh()["documents"]
+        assert (report.total, {failure.source for failure in report.failures}) == (len(PAGES), set(empty))
+    for name in PAGES:
+        workspace.write(name, "")
+    with pytest.raises(SourceError, match="6 of 6 documents cannot be read"):
+        workspace.refresh()
+
+
 def test_a_source_that_mostly_fails_stops_the_refresh(workspace: Workspace) -> None:
     workspace.corpus(yaml=HASHED, files={**PAGES, "bad.md": PNG})
     with pytest.raises(SourceError, match=r"1 of 4 documents cannot be read.*bad\.md"):

@@ -18,6 +18,9 @@ T = TypeVar("T")
 _CLEAN_UP_SECONDS = 30
 """How long an interrupt waits for vectors that are being stored."""
 
+_SLEEP_SECONDS = 0.5
+"""An interrupt that comes just before a thread falls asleep on a lock is seen only when it wakes up."""
+
 _lock = threading.Lock()
 _running: tuple[int, asyncio.AbstractEventLoop] | None = None
 
@@ -63,9 +66,11 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
     try:
         loop.call_soon_threadsafe(start)
+        while not over.wait(_SLEEP_SECONDS):
+            pass
         return result.result()
     except BaseException:
-        if not result.done():
+        if not over.is_set():
             loop.call_soon_threadsafe(stop)
             over.wait(_CLEAN_UP_SECONDS)
         raise

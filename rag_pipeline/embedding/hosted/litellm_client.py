@@ -8,7 +8,9 @@ import logging
 import math
 import os
 import re
+import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -178,6 +180,12 @@ def _litellm(provider: str) -> Any:
     """LiteLLM, told to keep to itself. Importing it takes some seconds."""
     # It fetches its list of prices from the network otherwise.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # It logs what providers answer, which may quote the key; all of it is in our errors, without.
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL + 1)
+    if "litellm" not in sys.modules:
+        # Said of a request that was cancelled before it was sent, and of LiteLLM's own types.
+        warnings.filterwarnings("ignore", r"coroutine '.*aembedding' was never awaited", RuntimeWarning)
+        warnings.filterwarnings("ignore", r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier", UserWarning)
     try:
         import litellm
     except ModuleNotFoundError as error:
@@ -186,8 +194,6 @@ def _litellm(provider: str) -> Any:
         raise MissingExtraError("litellm", "litellm", f"embedding.provider {provider}") from None
     litellm.telemetry = False
     litellm.suppress_debug_info = True
-    # It logs what providers answer, which may quote the key; all of it is in our errors, without.
-    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL + 1)
     return litellm
 
 
