@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MODELS := .venv-models
 READY := $(VENV)/.ready
 demo dev: export DAGSTER_HOME := $(CURDIR)
 CHECKED := rag_pipeline rag_pipeline_tests benchmarks
 
-.PHONY: demo test test-slow dev lint format clean
+.PHONY: demo test test-slow test-models dev lint format clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Python 3.10 or newer is needed; set PYTHON=python3.x")'
@@ -21,10 +22,20 @@ demo: $(READY)  ## refresh the sample corpora under Dagster and ask three questi
 	@echo "The runs, checks and figures are in the Dagster UI: make dev"
 
 test: $(READY)  ## the tests
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not models"
 
 test-slow: $(READY)  ## the tests that kill processes or take minutes
 	$(BIN)/python -m pytest -m slow
+
+# An environment of its own: the other tests must pass without torch.
+$(MODELS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(MODELS)
+	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[pipeline,litellm,local,sentence-transformers,models-test,dev]'
+	@touch $@
+
+test-models: $(MODELS)/.ready  ## the tests of local models, which install torch
+	$(MODELS)/bin/python -m pytest -m models
 
 dev: $(READY)  ## the Dagster UI on this project, at http://127.0.0.1:3000
 	$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1
@@ -39,4 +50,4 @@ format: $(READY)
 	$(BIN)/ruff format $(CHECKED)
 
 clean:  ## remove everything that was made: the environment, the stores, Dagster's history
-	rm -rf $(VENV) data history schedules storage logs .logs_queue .telemetry
+	rm -rf $(VENV) $(MODELS) data history schedules storage logs .logs_queue .telemetry

@@ -50,6 +50,9 @@ ONLY_IN: dict[str, set[str]] = {
     "litellm": {"embedding"},
     "fastembed": {"embedding"},
     "sentence_transformers": {"embedding"},
+    "onnxruntime": {"embedding"},
+    "huggingface_hub": {"embedding"},
+    "transformers": {"embedding"},
     "torch": set(),
 }
 

@@ -110,7 +110,10 @@ def _like(identity: EmbedderIdentity, access: ModelAccess) -> Embedder:
     if identity.provider == "hash":
         values["dimensions"] = identity.dimensions
     elif identity.provider in ("local", "sentence-transformers"):
+        from rag_pipeline.embedding.local_models import configured_revision
+
         values |= {"model": access.model or identity.model, "dimensions": identity.dimensions}
+        values["revision"] = configured_revision(identity)
         values |= {"document_prompt": identity.document_prompt, "query_prompt": identity.query_prompt}
     elif identity.provider != "static":
         raise EmbeddingError(f"embedding.provider {identity.provider}: not known here")

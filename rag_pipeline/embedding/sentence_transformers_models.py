@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from rag_pipeline.config import EmbedderConfig
 from rag_pipeline.contracts import EmbedderIdentity
-from rag_pipeline.embedding.hugging_face_tokens import (
-    HuggingFaceTokenizer,
+from rag_pipeline.embedding.hugging_face_tokens import HuggingFaceTokenizer
+from rag_pipeline.embedding.local_models import (
     LocalEmbedder,
     cached_or_downloaded,
     files_digest,

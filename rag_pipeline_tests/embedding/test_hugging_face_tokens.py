@@ -16,12 +16,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from rag_pipeline.chunking import chunk_document
 from rag_pipeline.config import ChunkingConfig, EmbedderConfig
 from rag_pipeline.contracts import EmbedderIdentity, Parsed
-from rag_pipeline.embedding.hugging_face_tokens import (
-    HuggingFaceTokenizer,
-    configured_revision,
-    named_revision,
-    room_for_text,
-)
+from rag_pipeline.embedding.hugging_face_tokens import HuggingFaceTokenizer
+from rag_pipeline.embedding.local_models import configured_revision, named_revision, room_for_text
 from rag_pipeline.errors import EmbeddingError
 
 SAMPLES = (

@@ -48,7 +48,8 @@ def test_a_model_gets_the_prompts_of_its_card(model: str, document_prompt: str, 
     "model",
     [
         "BAAI/bge-m3", "bge-m3", "bge-m3:567m", "BAAI/bge-reranker-v2-m3", "sentence-transformers/all-MiniLM-L6-v2",
-        "all-minilm",        "thenlper/gte-base", "jinaai/jina-embeddings-v2-base-en", "ibm-granite/granite-embedding-small-english-r2",
+        "all-minilm", "thenlper/gte-base", "jinaai/jina-embeddings-v2-base-en",
+        "ibm-granite/granite-embedding-small-english-r2",
         "text-embedding-3-small", "voyage-3.5", "cohere/embed-v4.0", "", "/",
     ],
 )  # fmt: skip
