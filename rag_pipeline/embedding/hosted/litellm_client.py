@@ -35,6 +35,11 @@ _LONGEST_RETRY_AFTER = 86_400.0
 _TAKES_ANY_DIMENSIONS = ("openai/", "hosted_vllm/", "litellm_proxy/")
 """LiteLLM refuses `dimensions` for models of these that it does not know, although the server may take them."""
 
+_NO_TRUNCATION: dict[str, dict[str, bool]] = {"voyage/": {"truncation": False}, "ollama/": {"truncate": False}}
+"""These providers embed the beginning of a text that is too long and say nothing, unless told to refuse it."""
+
+_OTHER_CREDENTIALS = ("bedrock/", "sagemaker/", "vertex_ai/")
+"""Roles and profiles do for these as well as variables, which LiteLLM's check does not know."""
 
 _LOOKED_UP = ("ollama/", "ollama_chat/")
 """After each answer LiteLLM asks http://localhost:11434 or OLLAMA_API_BASE what a model of these costs, holding up the
@@ -93,14 +98,14 @@ class LiteLLMClient:
     def check_credentials(self) -> None:
         litellm = _litellm(self._provider)
         missing = list(self._key_variables[:1]) if self._key_variables and self._key() is None else []
-        if self._provider == "litellm":
+        if self._provider == "litellm" and not self._model.startswith(_OTHER_CREDENTIALS):
             found = litellm.validate_environment(model=self._model, api_base=self._api_base)
             missing = (
                 [] if found["keys_in_environment"] else [name for name in found["missing_keys"] if "API_BASE" not in name]
             )
         if missing:
             raise CredentialsError(
-                f"embedding.provider {self._provider}: the environment variable {' or '.join(missing)} is not set; "
+                f"embedding.provider {self._provider}: the environment variable {' and '.join(missing)} is not set; "
                 f"{self.name} needs its key there"
             )
 
@@ -118,6 +123,7 @@ class LiteLLMClient:
             arguments["dimensions"] = self.dimensions
             if self._model.startswith(_TAKES_ANY_DIMENSIONS):
                 arguments["allowed_openai_params"] = ["dimensions"]
+        arguments |= next((flags for prefix, flags in _NO_TRUNCATION.items() if self._model.startswith(prefix)), {})
         if self._input_types is not None:
             arguments["input_type"] = self._input_types[0 if purpose == "document" else 1]
         failure: CallError | None = None

@@ -1,0 +1,126 @@
+"""One loop for all requests of a process, wherever they come from."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from rag_pipeline.embedding.hosted.background import event_loop, run
+from rag_pipeline_tests.embedding.hosted.support import in_another_process, tasks_left
+
+
+async def loop_and(value: int, seconds: float = 0.0) -> tuple[int, asyncio.AbstractEventLoop]:
+    await asyncio.sleep(seconds)
+    return value, asyncio.get_running_loop()
+
+
+def test_it_gives_what_the_coroutine_returns() -> None:
+    assert run(loop_and(7)) == (7, event_loop())
+
+
+def test_it_works_beside_a_running_loop_of_the_caller() -> None:
+    async def notebook() -> None:
+        value, loop = run(loop_and(8))
+        assert value == 8
+        assert loop is not asyncio.get_running_loop()
+
+    asyncio.run(notebook())
+
+
+def test_callers_in_several_threads_share_the_loop_and_wait_side_by_side() -> None:
+    results: list[tuple[int, asyncio.AbstractEventLoop]] = []
+    threads = [threading.Thread(target=lambda n=n: results.append(run(loop_and(n, 0.2)))) for n in range(8)]
+    begun = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert time.monotonic() - begun < 1
+    assert sorted(value for value, _ in results) == list(range(8))
+    assert {loop for _, loop in results} == {event_loop()}
+
+
+def test_an_error_comes_back_as_it_is_and_leaves_nothing_running() -> None:
+    class OwnError(Exception):
+        pass
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise OwnError("as it is")
+
+    for _ in range(3):
+        with pytest.raises(OwnError, match="as it is"):
+            run(fails())
+    assert tasks_left() == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal to a thread")
+def test_an_interrupt_cancels_and_waits_until_all_is_cleaned_up() -> None:
+    begun, cleaned = threading.Event(), threading.Event()
+
+    async def works() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.2)
+            cleaned.set()
+
+    def interrupt(thread: int) -> None:
+        begun.wait()
+        signal.pthread_kill(thread, signal.SIGINT)
+
+    threading.Thread(target=interrupt, args=(threading.get_ident(),)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run(works())
+    assert cleaned.is_set()
+    assert tasks_left() == []
+    assert run(loop_and(9))[0] == 9, "the loop goes on"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal to a thread")
+def test_an_interrupt_at_any_moment_leaves_nothing_running() -> None:
+    async def works() -> None:
+        await asyncio.sleep(60)
+
+    def interrupt(thread: int, seconds: float) -> None:
+        time.sleep(seconds)
+        signal.pthread_kill(thread, signal.SIGINT)
+
+    def run_and_be_interrupted(sender: threading.Thread) -> None:
+        sender.start()
+        run(works())
+
+    for number in range(40):
+        sender = threading.Thread(target=interrupt, args=(threading.get_ident(), number * 5e-6))
+        with pytest.raises(KeyboardInterrupt):
+            run_and_be_interrupted(sender)
+        sender.join()
+    assert tasks_left() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_has_a_loop_of_its_own() -> None:
+    program = """
+import asyncio, os, sys
+from rag_pipeline.embedding.hosted.background import event_loop, run
+
+async def value():
+    await asyncio.sleep(0.01)
+    return 7
+
+assert run(value()) == 7
+before = event_loop()
+child = os.fork()
+if child == 0:
+    os._exit(0 if run(value()) == 7 and event_loop() is not before else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert event_loop() is before and run(value()) == 7
+"""
+    ended = in_another_process(program)
+    assert ended.returncode == 0, ended.stderr
