@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
                 sys.stderr.write(f"{outcome.trace}\n")
         elif not arguments.json:
             print_line(_summary(outcome))
-            _print_embedder(outcome)
+            _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
             _print_failures(outcome)
     if arguments.json:
         print_json([_outcome_json(outcome) for outcome in outcomes])
@@ -111,14 +111,16 @@ def _money(cost: float | None) -> str:
     return f"{cost:.4f} USD" if cost else "no cost"
 
 
-def _print_embedder(outcome: RefreshOutcome) -> None:
-    """What people should know of the embedder: another one than before, one that could not be had, what it cost."""
+def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
+    """What people should know of the embedder: which one was chosen, another one than before, what it cost."""
     report = outcome.reports.get("embeddings")
     if report is None:
         return
     values = report.model_dump()
     for reason in values["turned_from"]:
         print_line(f"  could not be had: {reason}")
+    if automatic and values["identity_before"] is None:
+        print_line(f"  provider auto chose {values['identity']}")
     if values["identity_before"] is not None:
         print_line(f"  the embedder is now {values['identity']}, before {values['identity_before']}")
     if values["cost_usd"] != 0:
