@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.errors import StoreError
 from rag_pipeline.index.store import CHUNKS, VECTORS
 from rag_pipeline.index.vector_table import same_identity
@@ -32,7 +31,7 @@ def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     if chunks is None:
         raise StoreError(f"{context.corpus.name}: there is no chunks table yet; run its `chunks` stage first")
     embedder = context.embedder
-    cache = EmbeddingCache(context.store.embeddings, embedder.identity)
+    cache = context.embedding_cache
     hashes = pc.unique(read(chunks, ["content_hash"])["content_hash"])
     missing = cache.missing(hashes)
     fresh = len(hashes) - (0 if context.full else _in_vector_table(context, hashes))
@@ -64,7 +63,7 @@ def _in_vector_table(context: RefreshContext, hashes: pa.Array) -> int:
     table = context.store.table(VECTORS)
     if table is None or not same_identity(table, context.embedder.identity):
         return 0
-    return int(pc.sum(pc.is_in(hashes, value_set=pc.unique(read(table, ["content_hash"])["content_hash"]))).as_py() or 0)
+    return int(pc.sum(pc.is_in(hashes, value_set=read(table, ["content_hash"])["content_hash"])).as_py() or 0)
 
 
 def indexed_text(batch: pa.RecordBatch) -> pa.Array:
