@@ -16,7 +16,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -44,19 +44,18 @@ class Seams:
     """Where a text may be cut: between characters that are neighbours in no token of the vocabulary."""
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
-        pairs = {pair for token, number in vocabulary.items() if number >= _BYTE_TOKENS for pair in pairwise(token)}
-        characters = sorted({character for pair in pairs for character in pair})
+        tokens = [token for token, number in vocabulary.items() if number >= _BYTE_TOKENS and len(token) > 1]
+        codes = np.frombuffer("".join(tokens).encode("utf-32-le"), dtype="<u4")
+        firsts = np.delete(np.arange(len(codes)), np.cumsum([len(token) for token in tokens]) - 1)
+        characters = np.flatnonzero(np.bincount(codes))
         if len(characters) >= 1 << _CLASS_BITS:
             raise EmbeddingError(f"the tokenizer joins {len(characters)} different characters; expected under 1024")
-        number = {character: index for index, character in enumerate(characters, start=1)}
-        self._last = max(map(ord, characters)) + 1
+        self._last = int(characters[-1]) + 1
         self._classes = np.zeros(self._last + 1, dtype=np.uint32)  # the last stands for all characters beyond
-        for character, index in number.items():
-            self._classes[ord(character)] = index
-        self._classes[ord(" ")] = self._classes[ord(_WORD_START)]
+        self._classes[characters] = np.arange(1, len(characters) + 1)
         self._cut = np.ones(1 << (2 * _CLASS_BITS), dtype=np.bool_)
-        for first, second in pairs:
-            self._cut[(number[first] << _CLASS_BITS) | number[second]] = False
+        self._cut[(self._classes[codes[firsts]] << _CLASS_BITS) | self._classes[codes[firsts + 1]]] = False
+        self._classes[ord(" ")] = self._classes[ord(_WORD_START)]
 
     def joins(self, character: str) -> bool:
         """Whether a token of the vocabulary holds this character and another one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -52,15 +53,15 @@ class StaticEmbedder:
 
     batch_size = 4096
 
-    def __init__(self, weights: npt.NDArray[np.floating], tokenizer: BytePairTokenizer, revision: str) -> None:
-        scaled = weights.astype(np.float32)
-        scaled *= 1 << _FRACTION_BITS
-        self._weights = np.rint(scaled, out=scaled)
-        self._tokens_per_row = int(_EXACT_BELOW // max(np.abs(scaled).max(), 1))
+    def __init__(self, weights: npt.NDArray[np.float16], tokenizer: BytePairTokenizer, revision: str) -> None:
+        self._tokens_per_row = int(_EXACT_BELOW // max(np.rint(_largest(weights) * (1 << _FRACTION_BITS)), 1))
+        self._stored = weights
+        # The rows of tokens that were never met stay as they come from the operating system: a small refresh meets few.
+        self._weights = np.empty(weights.shape, dtype=np.float32)
+        self._is_scaled = np.zeros(len(weights), dtype=np.bool_)
+        self._scale(np.zeros(1, dtype=np.int64))
         self._tokenizer = tokenizer
-        self._identity = EmbedderIdentity(
-            provider=PROVIDER, model=_MODEL, revision=revision, dimensions=self._weights.shape[1]
-        )
+        self._identity = EmbedderIdentity(provider=PROVIDER, model=_MODEL, revision=revision, dimensions=weights.shape[1])
 
     @property
     def identity(self) -> EmbedderIdentity:
@@ -92,6 +93,13 @@ class StaticEmbedder:
             sums[first : first + len(rows) - 1] = self._product(tokenised.tokens[rows[0] : rows[-1]], np.diff(rows))
         return sums if len(sums) == len(texts) else np.add.reduceat(sums, row_starts)
 
+    def _scale(self, tokens: npt.NDArray[np.int64]) -> None:
+        """Make the weights of these tokens whole numbers. Two threads that do so at once write the same numbers."""
+        new = tokens[~self._is_scaled[tokens]]
+        if len(new):
+            self._weights[new] = np.rint(np.multiply(self._stored[new], 1 << _FRACTION_BITS, dtype=np.float32))
+            self._is_scaled[new] = True
+
     def _product(self, tokens: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """The sums of consecutive rows of tokens, which are short enough to be exact.
 
@@ -101,6 +109,7 @@ class StaticEmbedder:
         present = np.zeros(len(self._weights), dtype=np.bool_)
         present[tokens] = True
         distinct = np.flatnonzero(present)
+        self._scale(distinct)
         slices = max(-(-len(distinct) // _TOKENS_PER_SLICE), 1)
         columns = slices * _TOKENS_PER_SLICE
         column_of = np.empty(len(self._weights), dtype=np.int64)
@@ -167,14 +176,23 @@ def _read(file: Path) -> bytes:
         raise EmbeddingError(f"embedding.provider static: {file}: {error.strerror}; {_REMEDY}") from None
 
 
-def _weights_of(data: bytes, file: Path) -> npt.NDArray[np.floating]:
+def _largest(weights: npt.NDArray[np.float16]) -> float:
+    """The largest magnitude; NaN or infinity when one of them is not finite.
+
+    Without the sign, the bits of two such numbers compare as the numbers do, and much faster.
+    """
+    return float((weights.view(np.uint16) & 0x7FFF).max().view(np.float16))
+
+
+def _weights_of(data: bytes, file: Path) -> npt.NDArray[np.float16]:
     from safetensors import SafetensorError
     from safetensors.numpy import load as load_tensors
 
     try:
-        weights: npt.NDArray[np.floating] = load_tensors(data)[_TENSOR]
+        weights: npt.NDArray[np.float16] = load_tensors(data)[_TENSOR]
     except (SafetensorError, KeyError) as error:
         raise EmbeddingError(f"embedding.provider static: {file} holds no {_TENSOR} ({error}); {_REMEDY}") from None
-    if weights.ndim != 2 or weights.shape[1] != DIMENSIONS or not np.isfinite(weights).all():
-        raise EmbeddingError(f"embedding.provider static: {file}: expected {DIMENSIONS} finite dimensions; {_REMEDY}")
+    if weights.dtype != np.float16 or weights.ndim != 2 or weights.shape[1] != DIMENSIONS or not isfinite(_largest(weights)):
+        expected = f"{DIMENSIONS} finite dimensions in half precision"
+        raise EmbeddingError(f"embedding.provider static: {file}: expected {expected}; {_REMEDY}")
     return weights
