@@ -20,6 +20,7 @@ from rag_pipeline.index.store import CHUNKS, DOCUMENTS
 from rag_pipeline.lance import append, create, delete_keys, read, read_keys, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of, to_batch
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import ChunksReport
 
@@ -43,6 +44,7 @@ DOCUMENT_COLUMNS = ("document_id", "title", "media_type", "text", "structure", "
 _DOCUMENTS_PER_BATCH = 256
 
 
+@collects_own_garbage
 def refresh_chunks(context: RefreshContext) -> ChunksReport:
     """Reconcile the chunks table with the documents table.
 

@@ -26,7 +26,7 @@ _ITEMS_WITH_NUMBERS = pa.schema(
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _CLOCK_SLACK = 2_000_000
-"""Microseconds. A file changed twice within the resolution of its time stamp looks unchanged: one this young is read again."""
+"""Microseconds. A file changed twice within the resolution of its time stamp looks unchanged: one so young is read again."""
 
 
 @dataclass(frozen=True, slots=True)

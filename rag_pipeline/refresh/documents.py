@@ -10,6 +10,7 @@ from rag_pipeline.errors import SourceError
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_loader import Loader
 from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter, KnownDocument, Writer
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import DocumentsReport
 from rag_pipeline.sources import list_items
 
@@ -17,6 +18,7 @@ _ROUNDING = 1e-9
 """0.29 of 100 is a little less than 29 in floating point."""
 
 
+@collects_own_garbage
 def refresh_documents(context: RefreshContext) -> DocumentsReport:
     """Reconcile the documents table with the source.
 

@@ -17,9 +17,11 @@ from rag_pipeline.index.store import CHUNKS, VECTORS
 from rag_pipeline.index.vector_table import same_identity
 from rag_pipeline.lance import read, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import EmbeddingsReport
 
 
+@collects_own_garbage
 def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     """Embed the texts that have no vector of the corpus's embedder yet.
 

@@ -15,11 +15,13 @@ from rag_pipeline.lance import read
 from rag_pipeline.refresh.chunks import chunk_keys, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED, STALE
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import SnapshotReport
 from rag_pipeline.refresh.vector_table import wanted_row_keys
 
 
+@collects_own_garbage
 def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     """Publish a new snapshot when the candidate differs from the one that is served, or everything was rebuilt.
 

@@ -24,6 +24,7 @@ from rag_pipeline.lance import append, create, delete_keys, read, read_keys, sca
 from rag_pipeline.refresh.chunks import chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.metadata_columns import typed_column
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import VectorTableReport
@@ -31,6 +32,7 @@ from rag_pipeline.refresh.reports import VectorTableReport
 _ROWS_PER_BATCH = 4096
 
 
+@collects_own_garbage
 def refresh_vector_table(context: RefreshContext) -> VectorTableReport:
     """Reconcile the vector table with chunks, documents and the embedding cache.
 
