@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -29,10 +29,10 @@ _CLOCK_SLACK = 2_000_000
 """Microseconds. A file changed twice within the resolution of its time stamp looks unchanged: one so young is read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownItem:
+class KnownItem(NamedTuple):
     """An item as the last refresh that read it saw it. Times are microseconds since 1970, which are quick to read."""
 
+    path: str
     size: int
     modified_at: int
     etag: str | None
@@ -42,8 +42,7 @@ class KnownItem:
     read_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class KnownDocument:
+class KnownDocument(NamedTuple):
     document_id: str
     path: str
     source: str
@@ -90,20 +89,20 @@ class DocumentsState:
         self.documents: dict[str, KnownDocument] = {}
         self.by_path: defaultdict[str, list[KnownDocument]] = defaultdict(list)
         if documents is not None:
-            names = ["document_id", "path", "source", "status", "reason", "content_hash", "document_hash"]
-            columns = read(documents, names)
-            for values in zip(*(columns[name].to_pylist() for name in names), strict=True):
-                known = KnownDocument(*values)
+            for known in map(KnownDocument._make, _rows(read(documents, KnownDocument._fields))):
                 self.documents[known.document_id] = known
                 self.by_path[known.path].append(known)
         if items is not None:
-            columns = read(items, ITEMS_SCHEMA.names).cast(_ITEMS_WITH_NUMBERS)
-            for path, *item in zip(*(column.to_pylist() for column in columns.columns), strict=True):
-                self.items[path] = KnownItem(*item)
+            rows = _rows(read(items, KnownItem._fields).cast(_ITEMS_WITH_NUMBERS))
+            self.items = {known.path: known for known in map(KnownItem._make, rows)}
 
     @property
     def served(self) -> int:
         return sum(document.served for document in self.documents.values())
+
+
+def _rows(columns: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in columns.columns), strict=True)
 
 
 class Writer(Protocol):
