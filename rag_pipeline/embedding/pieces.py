@@ -247,7 +247,7 @@ class BytePairTokenizer:
         for first in range(0, len(pieces), 512):
             group = [piece.replace(" ", _WORD_START) for piece in pieces[first : first + 512]]
             joined = "\n".join("" if piece == "\n" else piece for piece in group)
-            tokens = self._model.encode_batch_fast([joined], add_special_tokens=False)[0].ids
+            tokens = self._model.encode(joined, add_special_tokens=False).ids
             cuts = [index for index, token in enumerate(tokens) if token == self._line_end]
             rows = [tokens[start:end] for start, end in zip([0, *(cut + 1 for cut in cuts)], [*cuts, None], strict=True)]
             result += [[self._line_end] if piece == "\n" else row for piece, row in zip(group, rows, strict=True)]
