@@ -58,7 +58,7 @@ class StaticEmbedder:
         self._tokens_per_row = int(_EXACT_BELOW // max(np.rint(_largest(weights) * (1 << _FRACTION_BITS)), 1))
         self._stored = weights
         # Rows are filled in the order in which tokens are met, so that a small refresh touches little of this memory.
-        self._weights = np.empty(weights.shape, dtype=np.float32)
+        self._weights: npt.NDArray[np.float32] = np.empty(weights.shape, dtype=np.float32)
         self._row_of_token = np.full(len(weights), -1, dtype=np.int64)
         self._rows_filled = 0
         self._lock = threading.Lock()
