@@ -76,9 +76,14 @@ def scan(table: Any, columns: Sequence[str], where: str | None = None, batch_row
 
 def read(table: Any, columns: Sequence[str], where: str | None = None) -> pa.Table:
     """Columns of a table's rows, all in memory."""
-    schema = pa.schema([table.schema.field(column) for column in columns])
+    schema = _schema(table, columns)
     batches = scan(table, columns, where, _ROWS_IN_MEMORY)
     return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
+
+
+def _schema(table: Any, columns: Sequence[str]) -> pa.Schema:
+    schema = table.schema
+    return pa.schema([schema.field(column) for column in columns])
 
 
 def scan_keys(
@@ -101,7 +106,7 @@ def scan_keys(
 
 def read_keys(table: Any, columns: Sequence[str], key: str, values: Sequence[str]) -> pa.Table:
     """Columns of the rows whose ``key`` is one of ``values``, all in memory, in no particular order."""
-    schema = pa.schema([table.schema.field(column) for column in columns])
+    schema = _schema(table, columns)
     return pa.Table.from_batches([batch.cast(schema) for batch in scan_keys(table, columns, key, values)], schema)
 
 
