@@ -197,14 +197,20 @@ def _largest(weights: npt.NDArray[np.float16]) -> float:
 
 
 def _weights_of(file: Path) -> npt.NDArray[np.float16]:
+    """The weights, mapped into memory: processes share them, and what is never asked for is never read."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(file, framework="numpy") as tensors:
-            weights: npt.NDArray[np.float16] = tensors.get_tensor(_TENSOR)
+            tensor = tensors.get_slice(_TENSOR)
+            shape, kind, alone = tuple(tensor.get_shape()), tensor.get_dtype(), len(tensors.keys()) == 1
     except SafetensorError as error:
         raise EmbeddingError(f"embedding.provider static: {file} holds no {_TENSOR} ({error}); {_REMEDY}") from None
-    if weights.dtype != np.float16 or weights.ndim != 2 or weights.shape[1] != DIMENSIONS or not isfinite(_largest(weights)):
-        expected = f"{DIMENSIONS} finite dimensions in half precision"
-        raise EmbeddingError(f"embedding.provider static: {file}: expected {expected}; {_REMEDY}")
-    return weights
+    if kind == "F16" and alone and len(shape) == 2 and shape[0] > 0 and shape[1] == DIMENSIONS:
+        # The format leaves no holes: the only tensor of a file is the end of the file.
+        offset = file.stat().st_size - 2 * shape[0] * shape[1]
+        weights: npt.NDArray[np.float16] = np.asarray(np.memmap(file, dtype="<f2", mode="r", offset=offset, shape=shape))
+        if isfinite(_largest(weights)):
+            return weights
+    expected = f"{DIMENSIONS} finite dimensions in half precision, and nothing else"
+    raise EmbeddingError(f"embedding.provider static: {file}: expected {expected}; {_REMEDY}")
