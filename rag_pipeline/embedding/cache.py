@@ -88,6 +88,10 @@ class EmbeddingCache:
         if self._rows is None:
             self._load_hashes()
         positions = pc.index_in(hashes, value_set=self._hashes)
+        if positions.null_count:
+            # Another refresh may have added them since.
+            self._load_hashes()
+            positions = pc.index_in(hashes, value_set=self._hashes)
         if positions.null_count or self._table is None or self._rows is None:
             table = self._folder / self.table_name
             raise StoreError(f"{table}: {positions.null_count} of {len(hashes)} vectors are missing")
