@@ -65,7 +65,7 @@ def stage_against_model(folder: Path, rounds: int = 5) -> None:
         for _ in range(rounds):
             shutil.rmtree(context.store.embeddings, ignore_errors=True)
             started = time.process_time()
-            report = refresh_embeddings(context)
+            report = refresh_embeddings(RefreshContext(context.corpus, context.data_root))
             stage.append(time.process_time() - started)
             rows = read(chunks, ["content_hash", "context", "text"]).group_by("content_hash", use_threads=False)
             distinct = rows.aggregate([("context", "first"), ("text", "first")]).rename_columns(

@@ -18,6 +18,9 @@ from rag_pipeline.write_points import reached
 _KEYS_PER_STATEMENT = 500
 """How many keys one IN list names: a longer one is slow to plan."""
 
+_ROWS_IN_MEMORY = 2**17
+"""Rows a batch where all rows are to be in memory anyway: each batch costs about as much as reading 5,000 short rows."""
+
 
 def connect(folder: Path) -> Any:
     """A LanceDB connection. The path is made absolute: a relative one that begins with "db" is taken for the cloud."""
@@ -93,8 +96,14 @@ def scan(table: Any, columns: Sequence[str], where: str | None = None, batch_row
 
 def read(table: Any, columns: Sequence[str], where: str | None = None) -> pa.Table:
     """Columns of a table's rows, all in memory."""
-    schema = pa.schema([table.schema.field(column) for column in columns])
-    return pa.Table.from_batches([batch.cast(schema) for batch in scan(table, columns, where)], schema)
+    schema = _schema(table, columns)
+    batches = scan(table, columns, where, _ROWS_IN_MEMORY)
+    return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
+
+
+def _schema(table: Any, columns: Sequence[str]) -> pa.Schema:
+    schema = table.schema
+    return pa.schema([schema.field(column) for column in columns])
 
 
 def scan_keys(
@@ -117,7 +126,7 @@ def scan_keys(
 
 def read_keys(table: Any, columns: Sequence[str], key: str, values: Sequence[str]) -> pa.Table:
     """Columns of the rows whose ``key`` is one of ``values``, all in memory, in no particular order."""
-    schema = pa.schema([table.schema.field(column) for column in columns])
+    schema = _schema(table, columns)
     return pa.Table.from_batches([batch.cast(schema) for batch in scan_keys(table, columns, key, values)], schema)
 
 

@@ -49,18 +49,22 @@ _OTHER_EXTENDING = (
     0xFF9E,
     0xFF9F,
 )
+_CATEGORIES = {
+    LOWER: ("Ll",),
+    WORD_CHARACTER: ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No"),
+    EXTEND: ("Mn", "Mc", "Me"),
+    CLOSER: ("Pe", "Pf", "Pi"),
+}
 
 
 @lru_cache(maxsize=1)
 def _table() -> npt.NDArray[np.uint8]:
-    characters = [chr(code) for code in range(_TABLE_SIZE)]
-    categories = np.array([unicodedata.category(character) for character in characters])
-    table = np.zeros(_TABLE_SIZE, dtype=np.uint8)
-    table[[code for code in range(0x3001) if characters[code].isspace()]] |= SPACE
-    table[categories == "Ll"] |= LOWER
-    table[np.isin(categories, ["Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No"])] |= WORD_CHARACTER
-    table[np.isin(categories, ["Mn", "Mc", "Me"])] |= EXTEND
-    table[np.isin(categories, ["Pe", "Pf", "Pi"])] |= CLOSER
+    of_category = np.zeros(1 << 16, dtype=np.uint8)  # by the two letters of a category, read as one number
+    for flag, categories in _CATEGORIES.items():
+        of_category[np.frombuffer("".join(categories).encode(), dtype="<u2")] |= flag
+    letters = "".join(map(unicodedata.category, map(chr, range(_TABLE_SIZE))))
+    table = of_category.take(np.frombuffer(letters.encode(), dtype="<u2"))
+    table[[code for code in range(0x3001) if chr(code).isspace()]] |= SPACE
     table[list(_OTHER_EXTENDING)] |= EXTEND
     for marks, flag in (
         (_LINE_ENDS, LINE_END),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,15 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """Embed what is searched for, shape ``(dimensions,)``, of length 1 or all zeros."""
+        ...
+
+
+@runtime_checkable
+class CountingEmbedder(Protocol):
+    """An embedder that knows afterwards how many tokens it has read, so that nobody needs to count them again."""
+
+    def embed_and_count(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], int]:
+        """What ``embed_documents`` gives, and the tokens of all texts together."""
         ...
 
 

@@ -37,6 +37,10 @@ class Budget:
         self.spent_tokens = 0
 
     @property
+    def limited(self) -> bool:
+        return self._limit is not None
+
+    @property
     def spent_usd(self) -> float | None:
         return None if self._usd_per_token is None else self.spent_tokens * self._usd_per_token
 

@@ -22,6 +22,8 @@ from rag_pipeline.lance import append, connect, create, open_table
 IDENTITY_KEY = b"rag_pipeline.identity"
 """Key of a table's schema metadata: the identity whose vectors it holds, as JSON."""
 
+_HASHES = pa.schema([("content_hash", pa.string()), ("_rowid", pa.uint64())])
+_HASHES_PER_BATCH = 2**17
 _FRAGMENTS = 256
 _LONGEST_REFRESH = timedelta(days=1)
 """Refreshes of other corpora read the version that they opened for as long as they last."""
@@ -51,8 +53,7 @@ class EmbeddingCache:
 
     def missing(self, hashes: pa.Array) -> pa.Array:
         """The distinct ones of these content hashes that have no vector yet, in order of first appearance."""
-        distinct = pc.unique(hashes)
-        return distinct.filter(pc.invert(pc.is_in(distinct, value_set=self._hashes)))
+        return pc.unique(hashes.filter(pc.invert(pc.is_in(hashes, value_set=self._hashes))))
 
     def add(self, hashes: pa.Array, vectors: npt.NDArray[np.float32]) -> None:
         """Store vectors, shape ``(len(hashes), dimensions)``, in one commit: what was added survives a crash.
@@ -87,6 +88,10 @@ class EmbeddingCache:
         if self._rows is None:
             self._load_hashes()
         positions = pc.index_in(hashes, value_set=self._hashes)
+        if positions.null_count:
+            # Another refresh may have added them since.
+            self._load_hashes()
+            positions = pc.index_in(hashes, value_set=self._hashes)
         if positions.null_count or self._table is None or self._rows is None:
             table = self._folder / self.table_name
             raise StoreError(f"{table}: {positions.null_count} of {len(hashes)} vectors are missing")
@@ -109,6 +114,6 @@ class EmbeddingCache:
             return
         self._table.checkout_latest()
         query = self._table.search().select(["content_hash"]).with_row_id(True)
-        stored = query.to_arrow()
+        stored = pa.Table.from_batches(query.to_batches(_HASHES_PER_BATCH), _HASHES)
         self._hashes = stored["content_hash"].combine_chunks()
-        self._rows = stored["_rowid"].combine_chunks().to_numpy(zero_copy_only=False).astype(np.int64)
+        self._rows = stored["_rowid"].to_numpy().astype(np.int64)

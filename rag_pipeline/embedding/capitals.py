@@ -21,9 +21,10 @@ _TABLE_SIZE = 0x1E944  # the last capital of Unicode is ADLAM CAPITAL LETTER SHA
 
 @lru_cache(maxsize=1)
 def _capital_table() -> npt.NDArray[np.bool_]:
-    table = np.array([chr(code).isupper() for code in range(_TABLE_SIZE)])
+    characters = np.arange(_TABLE_SIZE, dtype=np.uint32).view("U1")
+    table = np.char.isupper(characters)
     table[-1] = False
-    return table
+    return np.asarray(table)
 
 
 def lower_capital_lines(texts: Sequence[str]) -> list[str]:

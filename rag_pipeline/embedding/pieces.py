@@ -17,7 +17,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -47,23 +47,18 @@ class Seams:
     """Where a text may be cut: between characters that are neighbours in no token of the vocabulary."""
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
-        pairs = {pair for token, number in vocabulary.items() if number >= _BYTE_TOKENS for pair in pairwise(token)}
-        characters = sorted({character for pair in pairs for character in pair})
+        tokens = [token for token, number in vocabulary.items() if number >= _BYTE_TOKENS and len(token) > 1]
+        codes = np.frombuffer("".join(tokens).encode("utf-32-le"), dtype="<u4")
+        firsts = np.delete(np.arange(len(codes)), np.cumsum([len(token) for token in tokens]) - 1)
+        characters = np.flatnonzero(np.bincount(codes))
         if len(characters) >= 1 << _CLASS_BITS:
             raise EmbeddingError(f"the tokenizer joins {len(characters)} different characters; expected under 1024")
-        number = {character: index for index, character in enumerate(characters, start=1)}
-        self._last = max(map(ord, characters)) + 1
+        self._last = int(characters[-1]) + 1
         self._classes = np.zeros(self._last + 1, dtype=np.uint32)  # the last stands for all characters beyond
-        for character, index in number.items():
-            self._classes[ord(character)] = index
-        self._classes[ord(" ")] = self._classes[ord(_WORD_START)]
+        self._classes[characters] = np.arange(1, len(characters) + 1)
         self._cut = np.ones(1 << (2 * _CLASS_BITS), dtype=np.bool_)
-        for first, second in pairs:
-            self._cut[(number[first] << _CLASS_BITS) | number[second]] = False
-
-    def joins(self, character: str) -> bool:
-        """Whether a token of the vocabulary holds this character and another one."""
-        return bool(self._classes[min(ord(character), self._last)])
+        self._cut[(self._classes[codes[firsts]] << _CLASS_BITS) | self._classes[codes[firsts + 1]]] = False
+        self._classes[ord(" ")] = self._classes[ord(_WORD_START)]
 
     def between(self, codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
         """Whether each character of a text but the last ends a piece; shape ``(len(codes) - 1,)``."""
@@ -173,23 +168,19 @@ class BytePairTokenizer:
 
     def __init__(self, data: bytes, name: str) -> None:
         from tokenizers import Tokenizer
+        from tokenizers.models import BPE
 
         try:
-            self._model: Any = Tokenizer.from_buffer(data)
+            tokenizer = Tokenizer.from_buffer(data)
         except Exception as error:  # noqa: BLE001 - the library raises bare Exception for whatever it cannot read
             raise EmbeddingError(f"{name}: cannot be read as a tokenizer: {error}") from None
-        normalizer = self._model.normalizer
-        line_end = self._model.token_to_id("<0x0A>")
+        normalizer = tokenizer.normalizer
         known = normalizer is not None and json.loads(normalizer.__getstate__()) == _NORMALIZER
-        if not known or self._model.pre_tokenizer is not None or line_end is None:
+        if not known or tokenizer.pre_tokenizer is not None or not isinstance(tokenizer.model, BPE):
             raise EmbeddingError(f"{name}: expected a tokenizer of Llama 2's kind (wordllama 0.4)")
-        # Both are done here instead: a space is put before a text, and pieces are cut from what then stands there.
-        self._model.normalizer = None
-        self._model.encode_special_tokens = True
-        self._line_end: int = line_end
-        self._seams = Seams(self._model.get_vocab())
-        if self._seams.joins("\n"):
-            raise EmbeddingError(f"{name}: expected a tokenizer that joins line ends with nothing (wordllama 0.4)")
+        # The model alone knows neither normalizer nor control tokens: spaces are spelled here.
+        self._model: Any = tokenizer.model
+        self._seams = Seams(tokenizer.get_vocab())
         self._pieces = PieceTokens(self._tokenise)
         self.key = f"{_COUNTING} {hashlib.sha256(data).hexdigest()[:32]}"
 
@@ -247,16 +238,8 @@ class BytePairTokenizer:
         return _CutText(ends, encoded.indices.to_numpy(), starts, counts, tokens)
 
     def _tokenise(self, pieces: Sequence[str]) -> list[list[int]]:
-        """The tokens of each piece. Many are joined by line ends, which join with nothing, and tokenised in one call."""
-        result: list[list[int]] = []
-        for first in range(0, len(pieces), 512):
-            group = [piece.replace(" ", _WORD_START) for piece in pieces[first : first + 512]]
-            joined = "\n".join("" if piece == "\n" else piece for piece in group)
-            tokens = self._model.encode(joined, add_special_tokens=False).ids
-            cuts = [index for index, token in enumerate(tokens) if token == self._line_end]
-            rows = [tokens[start:end] for start, end in zip([0, *(cut + 1 for cut in cuts)], [*cuts, None], strict=True)]
-            result += [[self._line_end] if piece == "\n" else row for piece, row in zip(group, rows, strict=True)]
-        return result
+        """The tokens of each piece."""
+        return [[token.id for token in self._model.tokenize(piece.replace(" ", _WORD_START))] for piece in pieces]
 
 
 def _byte_ends(codes: npt.NDArray[np.uint32]) -> Offsets:

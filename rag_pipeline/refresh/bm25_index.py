@@ -21,6 +21,7 @@ from rag_pipeline.index.working_segments import WorkingSegments, read_working_se
 from rag_pipeline.lance import read, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.embeddings import indexed_text
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import BM25Report
 
 
@@ -29,6 +30,7 @@ def lexical_key(context: RefreshContext) -> str:
     return value_hash({"analyzer": ANALYZER_VERSION, "language": context.corpus.lexical.language})
 
 
+@collects_own_garbage
 def refresh_bm25_index(context: RefreshContext) -> BM25Report:
     """Reconcile the BM25 segments with the chunks table.
 

@@ -20,6 +20,7 @@ from rag_pipeline.lance import append, create, delete_keys, read, read_keys, sca
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.cutting import cut_document
 from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of, to_batch
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import ChunksReport
 
@@ -43,6 +44,7 @@ DOCUMENT_COLUMNS = ("document_id", "title", "media_type", "text", "structure", "
 _DOCUMENTS_PER_BATCH = 256
 
 
+@collects_own_garbage
 def refresh_chunks(context: RefreshContext) -> ChunksReport:
     """Reconcile the chunks table with the documents table.
 
@@ -54,7 +56,7 @@ def refresh_chunks(context: RefreshContext) -> ChunksReport:
         raise StoreError(f"{context.corpus.name}: there is no documents table yet; run its `documents` stage first")
     wanted = wanted_chunk_keys(context, documents)
     table = context.store.table(CHUNKS)
-    present = keys_by_document(table, "chunk_key") if table is not None else {}
+    present = chunk_keys(context, table) if table is not None else {}
     missing, outdated = difference(wanted, present)
     if context.full:
         missing, outdated = list(wanted), list(present)
@@ -80,9 +82,18 @@ def refresh_chunks(context: RefreshContext) -> ChunksReport:
 
 def wanted_chunk_keys(context: RefreshContext, documents: Any) -> dict[str, str]:
     """For each document that is served, the hash over everything that its chunks depend on."""
-    columns = read(documents, ["document_id", "layout_hash"], f"status != '{FAILED}'")
-    pairs = zip(columns["document_id"].to_pylist(), columns["layout_hash"].to_pylist(), strict=True)
-    return {document: chunk_key(context, layout) for document, layout in pairs}
+
+    def find() -> dict[str, str]:
+        columns = read(documents, ["document_id", "layout_hash"], f"status != '{FAILED}'")
+        pairs = zip(columns["document_id"].to_pylist(), columns["layout_hash"].to_pylist(), strict=True)
+        return {document: chunk_key(context, layout) for document, layout in pairs}
+
+    return context.found_in("wanted chunk keys", (documents,), find)
+
+
+def chunk_keys(context: RefreshContext, chunks: Any) -> dict[str, str]:
+    """For each document with chunks, the key that they carry."""
+    return context.found_in("chunk keys", (chunks,), lambda: keys_by_document(chunks, "chunk_key"))
 
 
 def chunk_key(context: RefreshContext, layout_hash: str) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rag_pipeline.chunking import CHUNKER_VERSION
 from rag_pipeline.config import ChunkingConfig, CorpusConfig, EmbedderConfig
 from rag_pipeline.contracts import Tokenizer
 from rag_pipeline.embedding import Embedder, embedder_for
+from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.errors import ConfigError
 from rag_pipeline.hashing import value_hash
 from rag_pipeline.index.store import CorpusStore
@@ -20,6 +22,7 @@ from rag_pipeline.refresh.progress import Reporter, Silent
 _CONTEXT_TOKENS = 64
 """Room for the context line above a chunk where the model's limit decides the size: 200 characters at the most."""
 _SMALLEST_CHUNK = 8
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class RefreshContext:
     allow_deletes: bool = False
     run_id: str | None = None
     reporter: Reporter = field(default_factory=Silent)
+    _caches: dict[str, EmbeddingCache] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _found: dict[str, tuple[list[tuple[str, int]], Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def store(self) -> CorpusStore:
@@ -111,3 +116,20 @@ class RefreshContext:
             return config
         folder = (self.corpus.folder / Path(config.model).expanduser()).resolve()
         return config.model_copy(update={"model": str(folder)}) if folder.is_dir() else config
+
+    def embedding_cache(self, embedder: Embedder) -> EmbeddingCache:
+        """The vectors of an embedder. Opened once a refresh: the hashes that it holds are read from disk."""
+        if embedder.identity.key not in self._caches:
+            self._caches[embedder.identity.key] = EmbeddingCache(self.store.embeddings, embedder.identity)
+        return self._caches[embedder.identity.key]
+
+    def found_in(self, name: str, tables: tuple[Any, ...], find: Callable[[], Found]) -> Found:
+        """What ``find`` finds in these tables: found again only when one of them has another version than last time.
+
+        A version of a table never changes, whoever writes: every commit makes another one.
+        """
+        versions = [(table.name, table.version) for table in tables]
+        if name not in self._found or self._found[name][0] != versions:
+            self._found[name] = (versions, find())
+        found: Found = self._found[name][1]
+        return found

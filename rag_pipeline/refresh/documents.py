@@ -11,6 +11,7 @@ from rag_pipeline.parsing import NO_TEXT_REASONS
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_loader import Loader
 from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter, KnownDocument, Writer
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import DocumentsReport
 from rag_pipeline.sources import list_items
 
@@ -18,6 +19,7 @@ _ROUNDING = 1e-9
 """0.29 of 100 is a little less than 29 in floating point."""
 
 
+@collects_own_garbage
 def refresh_documents(context: RefreshContext) -> DocumentsReport:
     """Reconcile the documents table with the source.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rag_pipeline.contracts import EmbedderIdentity, EmbeddingSpend
 from rag_pipeline.embedding import Embedder
+from rag_pipeline.embedding.base import CountingEmbedder
 from rag_pipeline.embedding.budget import Budget
 from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
@@ -93,12 +95,20 @@ def embed_texts(
     budget = spending.budget(0.0)
     for batch in batches:
         texts = batch["indexed_text"].to_pylist()
-        tokens = int(embedder.tokenizer.count(texts).sum())
-        budget.reserve(tokens)
-        cache.add(batch["content_hash"], embedder.embed_documents(texts))
-        budget.settle(tokens, tokens)
+        reserved = int(embedder.tokenizer.count(texts).sum()) if budget.limited else 0
+        budget.reserve(reserved)
+        vectors, tokens = _embedded(embedder, texts)
+        cache.add(batch["content_hash"], vectors)
+        budget.settle(reserved, tokens)
         spending.add(embedder.identity, len(texts))
         reporter.advance(len(texts))
+
+
+def _embedded(embedder: Embedder, texts: list[str]) -> tuple[npt.NDArray[np.float32], int]:
+    """Vectors and the number of tokens."""
+    if isinstance(embedder, CountingEmbedder):
+        return embedder.embed_and_count(texts)
+    return embedder.embed_documents(texts), int(embedder.tokenizer.count(texts).sum())
 
 
 def _ask(

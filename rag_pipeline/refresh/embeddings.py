@@ -15,19 +15,20 @@ import pyarrow.compute as pc
 
 from rag_pipeline.contracts import EmbedderIdentity
 from rag_pipeline.embedding import Embedder
-from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.errors import EmbeddingError, MissingExtraError, ProviderError, RefusedTextError, StoreError
 from rag_pipeline.index.store import CHUNKS, VECTORS
 from rag_pipeline.index.vector_table import identity_of, same_identity
 from rag_pipeline.lance import read, read_keys, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.embed_texts import SomeRefusedError, Spending, embed_texts
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import EmbeddingsReport
 
 _REFUSED_SHOWN = 5
 _QUOTED = 60
 
 
+@collects_own_garbage
 def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     """Embed the texts that have no vector of the corpus's embedder yet.
 
@@ -61,7 +62,7 @@ def _embed_all(
     spending: Spending,
     turned_from: tuple[str, ...],
 ) -> EmbeddingsReport:
-    cache = EmbeddingCache(context.store.embeddings, embedder.identity)
+    cache = context.embedding_cache(embedder)
     missing = cache.missing(hashes)
     vectors = context.store.table(VECTORS)
     before = identity_of(vectors) if vectors is not None else None
@@ -112,7 +113,7 @@ def _in_vector_table(table: Any | None, hashes: pa.Array, identity: EmbedderIden
     """How many of these texts the vector table holds already, with vectors of this embedder."""
     if table is None or not same_identity(table, identity):
         return 0
-    return int(pc.sum(pc.is_in(hashes, value_set=pc.unique(read(table, ["content_hash"])["content_hash"]))).as_py() or 0)
+    return int(pc.sum(pc.is_in(hashes, value_set=read(table, ["content_hash"])["content_hash"])).as_py() or 0)
 
 
 def indexed_text(batch: pa.RecordBatch) -> pa.Array:

@@ -91,7 +91,7 @@ class _Counter:
     def put(self, row: Row) -> None:
         name = row["document_id"]
         self._given.add(name)
-        if row["status"] != FAILED and self._present.get(name) != {chunk_key(self._context, row["layout_hash"])}:
+        if row["status"] != FAILED and self._present.get(name) != chunk_key(self._context, row["layout_hash"]):
             self._cut(row)
 
     def mark_stale(self, document_id: str, reason: str) -> None: ...
@@ -113,7 +113,7 @@ class _Counter:
         names = [
             name
             for name, key in wanted.items()
-            if name not in self._given and name not in removed and (self._context.full or self._present.get(name) != {key})
+            if name not in self._given and name not in removed and (self._context.full or self._present.get(name) != key)
         ]
         for batch in scan_keys(table, DOCUMENT_COLUMNS, "document_id", names, 256) if names else ():
             for row in batch.to_pylist():
@@ -137,7 +137,7 @@ class _Counter:
             self.chunks += digest not in old
             self._tokens[digest] = tokens
 
-    def _present_keys(self) -> dict[str, set[str]]:
+    def _present_keys(self) -> dict[str, str]:
         table = self._context.store.table(CHUNKS)
         return keys_by_document(table, "chunk_key") if table is not None else {}
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rag_pipeline.lance import read
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_pipeline.lance import scan
+
+_ROWS_PER_BATCH = 2**17
 
 
 class Difference(NamedTuple):
@@ -15,18 +21,31 @@ class Difference(NamedTuple):
     outdated: list[str]
 
 
-def keys_by_document(table: Any, column: str) -> dict[str, set[str]]:
-    """For each document in a table, the keys that its rows carry: one, unless something went wrong."""
-    pairs = read(table, ["document_id", column]).group_by(["document_id", column]).aggregate([])
-    keys: dict[str, set[str]] = {}
-    for document, key in zip(pairs["document_id"].to_pylist(), pairs[column].to_pylist(), strict=True):
-        keys.setdefault(document, set()).add(key)
-    return keys
+def keys_by_document(table: Any, column: str) -> dict[str, str]:
+    """For each document in a table, the key that its rows carry.
+
+    When something went wrong, a document's rows carry several keys. They are joined then, and equal none that is wanted.
+    """
+    keys: dict[str, str] = {}
+    several: defaultdict[str, set[str]] = defaultdict(set)
+    for batch in scan(table, ["document_id", column], batch_rows=_ROWS_PER_BATCH):
+        for document, key in _without_repetitions(*batch.columns):
+            first = keys.setdefault(document, key)
+            if key != first:
+                several[document] |= {first, key}
+    return keys | {document: "".join(sorted(all_keys)) for document, all_keys in several.items()}
 
 
-def difference(wanted: Mapping[str, str], present: Mapping[str, set[str]]) -> Difference:
-    """Compare the key that each document should have with those that its rows carry."""
+def _without_repetitions(documents: pa.Array, keys: pa.Array) -> Iterator[tuple[str, str]]:
+    """Pairs of document and key, without those that repeat the row before: most rows do."""
+    new = pc.or_(pc.not_equal(documents[1:], documents[:-1]), pc.not_equal(keys[1:], keys[:-1]))
+    kept = pa.concat_arrays([pa.array([True]), new])
+    return zip(documents.filter(kept).to_pylist(), keys.filter(kept).to_pylist(), strict=True)
+
+
+def difference(wanted: Mapping[str, str], present: Mapping[str, str]) -> Difference:
+    """Compare the key that each document should have with the one that its rows carry."""
     return Difference(
-        missing=[document for document, key in wanted.items() if present.get(document) != {key}],
-        outdated=[document for document, keys in present.items() if keys != {wanted.get(document)}],
+        missing=[document for document, key in wanted.items() if present.get(document) != key],
+        outdated=[document for document, key in present.items() if wanted.get(document) != key],
     )

@@ -14,15 +14,17 @@ from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer, se
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read
-from rag_pipeline.refresh.chunks import wanted_chunk_keys
+from rag_pipeline.refresh.chunks import chunk_keys, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED, STALE
 from rag_pipeline.refresh.embedding_record import read_embedding_record, write_embedding_record
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import SnapshotReport
 from rag_pipeline.refresh.vector_table import wanted_row_keys
 
 
+@collects_own_garbage
 def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     """Publish a new snapshot when the candidate differs from the one that is served, or everything was rebuilt.
 
@@ -113,8 +115,8 @@ def _check_agreement(context: RefreshContext, rows: int, segments: tuple[BM25Seg
     documents, chunks, vectors = store.table(DOCUMENTS), store.table(CHUNKS), store.table(VECTORS)
     if documents is None or chunks is None or vectors is None:
         raise StoreError(f"{context.corpus.name}: a table vanished during the refresh")
-    cut = difference(wanted_chunk_keys(context, documents), keys_by_document(chunks, "chunk_key"))
-    joined = difference(wanted_row_keys(documents, chunks), keys_by_document(vectors, "row_key"))
+    cut = difference(wanted_chunk_keys(context, documents), chunk_keys(context, chunks))
+    joined = difference(wanted_row_keys(context, documents, chunks), keys_by_document(vectors, "row_key"))
     if any((*cut, *joined)):
         raise ConflictError(
             f"{context.corpus.name}: the tables do not belong together: another refresh changed them meanwhile, or the "

@@ -21,8 +21,10 @@ from rag_pipeline.index.vector_table import (
     vector_schema,
 )
 from rag_pipeline.lance import append, create, delete_keys, read, read_keys, scan_keys
+from rag_pipeline.refresh.chunks import chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED
+from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.metadata_columns import typed_column
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import VectorTableReport
@@ -30,6 +32,7 @@ from rag_pipeline.refresh.reports import VectorTableReport
 _ROWS_PER_BATCH = 4096
 
 
+@collects_own_garbage
 def refresh_vector_table(context: RefreshContext) -> VectorTableReport:
     """Reconcile the vector table with chunks, documents and the embedding cache.
 
@@ -46,12 +49,11 @@ def refresh_vector_table(context: RefreshContext) -> VectorTableReport:
     schema = vector_schema(context.embedder.identity, context.corpus.metadata)
     table = store.table(VECTORS)
     rebuild = table is None or context.full or not same_layout(table, schema)
-    wanted = wanted_row_keys(documents, chunks)
+    wanted = wanted_row_keys(context, documents, chunks)
     missing, outdated = difference(wanted, {} if rebuild else keys_by_document(table, "row_key"))
     before = table.count_rows() if table is not None else 0
     context.reporter.begin(context.corpus.name, "vector_table", None, "rows")
-    cache = EmbeddingCache(store.embeddings, context.embedder.identity)
-    batches = _batches(context, schema, cache, missing, wanted)
+    batches = _batches(context, schema, context.embedding_cache(context.embedder), missing, wanted)
     deleted = 0
     if table is None or rebuild:
         create(store.database, VECTORS, schema, batches)
@@ -71,12 +73,16 @@ def refresh_vector_table(context: RefreshContext) -> VectorTableReport:
     return report
 
 
-def wanted_row_keys(documents: Any, chunks: Any) -> dict[str, str]:
+def wanted_row_keys(context: RefreshContext, documents: Any, chunks: Any) -> dict[str, str]:
     """For each document with chunks, the hash over all that its rows are made from."""
-    hashes = read(documents, ["document_id", "document_hash"], f"status != '{FAILED}'")
-    pairs = zip(hashes["document_id"].to_pylist(), hashes["document_hash"].to_pylist(), strict=True)
-    chunk_keys = keys_by_document(chunks, "chunk_key")
-    return {name: text_hash(digest + "".join(sorted(chunk_keys[name]))) for name, digest in pairs if name in chunk_keys}
+
+    def find() -> dict[str, str]:
+        hashes = read(documents, ["document_id", "document_hash"], f"status != '{FAILED}'")
+        pairs = zip(hashes["document_id"].to_pylist(), hashes["document_hash"].to_pylist(), strict=True)
+        keys = chunk_keys(context, chunks)
+        return {name: text_hash(digest + keys[name]) for name, digest in pairs if name in keys}
+
+    return context.found_in("wanted row keys", (documents, chunks), find)
 
 
 def _batches(

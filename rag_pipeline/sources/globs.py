@@ -15,11 +15,14 @@ def glob_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     none), ``folder/**`` and ``folder/`` are everything below a folder. Composed and decomposed Unicode are the same
     name, since file systems hand out either.
     """
-    expressions = [re.compile(_expression(unicodedata.normalize("NFC", pattern))) for pattern in patterns]
+    if not patterns:
+        return lambda path: False
+    alternatives = (_expression(unicodedata.normalize("NFC", pattern)) for pattern in patterns)
+    expression = re.compile("|".join(f"(?:{alternative})" for alternative in alternatives))
 
     def matches(path: str) -> bool:
         name = path if path.isascii() else unicodedata.normalize("NFC", path)
-        return any(expression.fullmatch(name) for expression in expressions)
+        return expression.fullmatch(name) is not None
 
     return matches
 

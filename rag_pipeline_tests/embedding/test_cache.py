@@ -30,6 +30,14 @@ def test_what_was_added_is_found_by_the_next_process(tmp_path: Path) -> None:
     assert reopened.vectors(hashes("b", "a", "b")).tolist() == vectors(2, 1, 2).tolist()
 
 
+def test_what_another_process_adds_meanwhile_is_found_too(tmp_path: Path) -> None:
+    cache, other = EmbeddingCache(tmp_path, IDENTITY), EmbeddingCache(tmp_path, IDENTITY)
+    cache.add(hashes("a"), vectors(1))
+    assert cache.vectors(hashes("a")).tolist() == vectors(1).tolist()
+    other.add(hashes("b"), vectors(2))
+    assert cache.vectors(hashes("b", "a")).tolist() == vectors(2, 1).tolist()
+
+
 def test_vectors_keep_the_order_asked_for_over_many_commits(tmp_path: Path) -> None:
     cache = EmbeddingCache(tmp_path, IDENTITY)
     for start in range(0, 50, 10):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +27,11 @@ def is_in_capitals(line: str) -> bool:
 def test_lines_in_capitals_are_lowered_and_no_others(batch: list[str]) -> None:
     expected = ["\n".join(line.lower() if is_in_capitals(line) else line for line in text.split("\n")) for text in batch]
     assert lower_capital_lines(batch) == expected
+
+
+def test_every_capital_of_unicode_is_lowered() -> None:
+    alone = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000 and chr(code) not in "\n"]
+    assert lower_capital_lines(alone) == [character.lower() if character.isupper() else character for character in alone]
 
 
 @pytest.mark.parametrize("text", ["", "\n", "123 !?", "我们", "\ud800", "\U000e0001"])

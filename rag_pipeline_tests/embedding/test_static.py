@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,37 @@ def test_not_a_bit_of_a_vector_depends_on_the_texts_beside_it(batch: list[str]) 
     alone = [EMBEDDER.embed_query(text) for text in batch]
     assert np.isfinite(together).all()
     assert np.array_equal(together, np.array(alone).reshape(together.shape))
+
+
+def test_threads_that_meet_tokens_at_the_same_time_get_the_same_bits() -> None:
+    fresh = static.load()
+    batches = [[text[shift:] for text in TEXTS] for shift in range(8)]
+    results: dict[int, npt.NDArray[np.float32]] = {}
+
+    def embed(index: int) -> None:
+        results[index] = fresh.embed_documents(batches[index])
+
+    threads = [threading.Thread(target=embed, args=(index,)) for index in range(len(batches))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for index, batch in enumerate(batches):
+        assert np.array_equal(results[index], EMBEDDER.embed_documents(batch))
+
+
+def test_weights_that_are_not_finite_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from safetensors.numpy import save_file
+
+    for name in ("weights", "tokenizers"):
+        shutil.copytree(package() / name, tmp_path / name)
+    monkeypatch.setattr(static, "_package_folder", lambda: tmp_path)
+    for wrong in (np.nan, np.inf, -np.inf):
+        weights = np.zeros((10, static.DIMENSIONS), dtype=np.float16)
+        weights[3, 4], weights[5, 6] = wrong, -3
+        save_file({"embedding.weight": weights}, tmp_path / "weights" / "l2_supercat_256.safetensors")
+        with pytest.raises(EmbeddingError, match="finite"):
+            static.load()
 
 
 def test_vectors_are_the_same_bits_on_every_machine() -> None:
