@@ -30,26 +30,31 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     wait_seconds: float = 0
 
     _locks: dict[str, RefreshLock] = PrivateAttr(default_factory=dict)
+    _contexts: dict[str, RefreshContext] = PrivateAttr(default_factory=dict)
 
     def context(self, corpus: CorpusConfig, run_id: str) -> RefreshContext:
-        """What a stage works with. The first stage of a run takes the corpus's lock, which the run then keeps.
+        """What a stage works with, the same for all stages of a run that share a process.
+
+        The first stage takes the corpus's lock, which the run then keeps.
 
         Raises:
             LockedError: another refresh of the corpus is at work.
         """
-        root = data_root(self.data)
-        if corpus.name not in self._locks:
+        if corpus.name not in self._contexts:
+            root = data_root(self.data)
             self._locks[corpus.name] = RefreshLock.acquire(CorpusStore(root, corpus.name), run_id, self.wait_seconds)
-        return RefreshContext(
-            corpus=corpus,
-            data_root=root,
-            full=self.full,
-            allow_deletes=self.allow_deletes,
-            run_id=run_id,
-            reporter=listener.get(),
-        )
+            self._contexts[corpus.name] = RefreshContext(
+                corpus=corpus,
+                data_root=root,
+                full=self.full,
+                allow_deletes=self.allow_deletes,
+                run_id=run_id,
+                reporter=listener.get(),
+            )
+        return self._contexts[corpus.name]
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Dagster calls this at the end of a run, or of a step where steps are processes of their own."""
+        self._contexts.clear()
         while self._locks:
             self._locks.popitem()[1].release()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ from rag_pipeline.embedding.hosted.stream import Batch, Embedded, Refused, embed
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.embedding_record import EmbeddingRecord, read_embedding_record, write_embedding_record
 from rag_pipeline.refresh.progress import Reporter
+
+Store = Callable[[pa.Array, npt.NDArray[np.float32]], None]
+"""Puts content hashes and their vectors into the cache."""
 
 
 class SomeRefusedError(Exception):
@@ -88,20 +92,47 @@ def embed_texts(
         SomeRefusedError: all others are embedded.
         BudgetError, ProviderError, EmbeddingError, MissingExtraError: as the embedder says.
     """
+
+    def store(hashes: pa.Array, vectors: npt.NDArray[np.float32]) -> None:
+        cache.add(hashes, vectors)
+        spending.add(embedder.identity, len(hashes))
+        reporter.advance(len(hashes))
+
     if isinstance(embedder, HostedEmbedder):
-        _ask(embedder, batches, cache, spending, reporter)
-        return
-    # A model on this machine costs nothing, and its tokens are counted for the record.
-    budget = spending.budget(0.0)
-    for batch in batches:
-        texts = batch["indexed_text"].to_pylist()
-        reserved = int(embedder.tokenizer.count(texts).sum()) if budget.limited else 0
-        budget.reserve(reserved)
-        vectors, tokens = _embedded(embedder, texts)
-        cache.add(batch["content_hash"], vectors)
-        budget.settle(reserved, tokens)
-        spending.add(embedder.identity, len(texts))
-        reporter.advance(len(texts))
+        _ask(embedder, batches, spending.budget(embedder.usd_per_token), store)
+    else:
+        # A model on this machine costs nothing; its tokens are counted for the record.
+        _embed_here(embedder, batches, spending.budget(0.0), store)
+
+
+def _ask(embedder: HostedEmbedder, batches: Iterator[pa.RecordBatch], budget: Budget, store: Store) -> None:
+    def store_answers(answered: list[Embedded]) -> None:
+        hashes = [content_hash for embedded in answered for content_hash in embedded.batch.hashes]
+        store(pa.array(hashes, pa.string()), np.concatenate([embedded.vectors for embedded in answered]))
+
+    texts = (Batch(batch["content_hash"].to_pylist(), batch["indexed_text"].to_pylist()) for batch in batches)
+    refused = embed_stream(embedder, texts, budget, store_answers)
+    if refused:
+        raise SomeRefusedError(refused)
+
+
+def _embed_here(embedder: Embedder, batches: Iterator[pa.RecordBatch], budget: Budget, store: Store) -> None:
+    """Embed batch after batch. While one is embedded, the one before it is stored and the next one is read."""
+    with ThreadPoolExecutor(1, "read-texts") as reading, ThreadPoolExecutor(1, "store-vectors") as storing:
+        stored: Future[None] | None = None
+        upcoming = reading.submit(next, batches, None)
+        while (batch := upcoming.result()) is not None:
+            upcoming = reading.submit(next, batches, None)
+            texts = batch["indexed_text"].to_pylist()
+            reserved = int(embedder.tokenizer.count(texts).sum()) if budget.limited else 0
+            budget.reserve(reserved)
+            vectors, tokens = _embedded(embedder, texts)
+            budget.settle(reserved, tokens)
+            if stored is not None:
+                stored.result()
+            stored = storing.submit(store, batch["content_hash"], vectors)
+        if stored is not None:
+            stored.result()
 
 
 def _embedded(embedder: Embedder, texts: list[str]) -> tuple[npt.NDArray[np.float32], int]:
@@ -109,22 +140,3 @@ def _embedded(embedder: Embedder, texts: list[str]) -> tuple[npt.NDArray[np.floa
     if isinstance(embedder, CountingEmbedder):
         return embedder.embed_and_count(texts)
     return embedder.embed_documents(texts), int(embedder.tokenizer.count(texts).sum())
-
-
-def _ask(
-    embedder: HostedEmbedder,
-    batches: Iterator[pa.RecordBatch],
-    cache: EmbeddingCache,
-    spending: Spending,
-    reporter: Reporter,
-) -> None:
-    def store(answered: list[Embedded]) -> None:
-        hashes = pa.array([content_hash for embedded in answered for content_hash in embedded.batch.hashes], pa.string())
-        cache.add(hashes, np.concatenate([embedded.vectors for embedded in answered]))
-        spending.add(embedder.identity, len(hashes))
-        reporter.advance(len(hashes))
-
-    texts = (Batch(batch["content_hash"].to_pylist(), batch["indexed_text"].to_pylist()) for batch in batches)
-    refused = embed_stream(embedder, texts, spending.budget(embedder.usd_per_token), store)
-    if refused:
-        raise SomeRefusedError(refused)

@@ -129,20 +129,18 @@ def _texts(chunks: Any, missing: pa.Array, batch_size: int) -> Iterator[pa.Recor
         return
     done: set[str] = set()
     schema = pa.schema([("content_hash", pa.string()), ("indexed_text", pa.large_utf8())])
-    pending: list[pa.RecordBatch] = []
-    rows = 0
+    pending = pa.Table.from_batches([], schema)
     for batch in scan_keys(chunks, ["content_hash", "context", "text"], "content_hash", missing.to_pylist()):
         fresh = []
         for content_hash in batch["content_hash"].to_pylist():
             fresh.append(content_hash not in done)
             done.add(content_hash)
         batch = batch.filter(pa.array(fresh))
-        pending.append(pa.record_batch([batch["content_hash"], indexed_text(batch)], schema=schema))
-        rows += batch.num_rows
-        while rows >= batch_size:
-            whole = pa.Table.from_batches(pending, schema).combine_chunks()
-            yield whole.slice(0, batch_size).to_batches()[0]
-            pending = whole.slice(batch_size).to_batches()
-            rows -= batch_size
-    if rows:
-        yield pa.Table.from_batches(pending, schema).combine_chunks().to_batches()[0]
+        found = pa.Table.from_arrays([batch["content_hash"], indexed_text(batch)], schema=schema)
+        pending = pa.concat_tables([pending, found]).combine_chunks()
+        whole = pending.num_rows - pending.num_rows % batch_size
+        for first in range(0, whole, batch_size):
+            yield pending.slice(first, batch_size).to_batches()[0]
+        pending = pending.slice(whole)
+    if pending.num_rows:
+        yield pending.combine_chunks().to_batches()[0]
