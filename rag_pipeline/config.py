@@ -139,7 +139,7 @@ _HOSTED_KEYS = (
 
 
 class EmbedderConfig(_Strict):
-    """One embedding model and how it is asked; see docs/providers.md.
+    """One embedding model and how it is asked; see docs/providers/README.md.
 
     ``static`` and ``hash`` need no account, no network and no download. ``dimensions`` is asked of models that can give
     several widths. ``query_model`` embeds queries into the same space as ``model``. ``revision`` is for models that
@@ -179,6 +179,8 @@ class EmbedderConfig(_Strict):
     @field_validator("dimensions")
     @classmethod
     def _static_width_is_fixed(cls, dimensions: int | None, others: ValidationInfo) -> int | None:
+        if others.data.get("provider") == "auto" and dimensions is not None:
+            raise ValueError("expected with a provider that is named, since models differ in their widths")
         if others.data.get("provider") == "static" and dimensions not in (None, 256):
             raise ValueError(f"expected 256 or nothing for provider static, got {dimensions}")
         return dimensions

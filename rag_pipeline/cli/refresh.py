@@ -50,7 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
             _print_failures(outcome)
     if arguments.json:
         print_json([_outcome_json(outcome) for outcome in outcomes])
-    return 1 if any(outcome.error is not None for outcome in outcomes) else 0
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if not failed:
+        return 0
+    return 2 if all(outcome.misconfigured for outcome in failed) else 1
 
 
 def _chosen(names: list[str]) -> list[CorpusConfig]:
@@ -80,7 +83,9 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
     from rag_pipeline.refresh.plan import plan_refresh
 
     plans = [
-        plan_refresh(RefreshContext(corpus, data_root(), full=arguments.full, allow_deletes=arguments.allow_deletes))
+        plan_refresh(
+            RefreshContext(corpus, data_root(), full=arguments.full, allow_deletes=arguments.allow_deletes, dry_run=True)
+        )
         for corpus in corpora
     ]
     if arguments.json:
@@ -108,7 +113,9 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
 def _money(cost: float | None) -> str:
     if cost is None:
         return "cost unknown"
-    return f"{cost:.4f} USD" if cost else "no cost"
+    if not cost:
+        return "no cost"
+    return f"{cost:.4f} USD" if cost >= 0.0001 else "less than 0.0001 USD"
 
 
 def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_pipeline.contracts import Contract
 from rag_pipeline.embedding import Embedder
@@ -24,6 +25,7 @@ from rag_pipeline.refresh.cutting import cut_document
 from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of
 from rag_pipeline.refresh.document_state import DocumentsState, parse_key
 from rag_pipeline.refresh.documents import load_source, removed_documents
+from rag_pipeline.refresh.embeddings import indexed_text
 from rag_pipeline.refresh.reconcile import keys_by_document
 from rag_pipeline.refresh.reports import DocumentsReport
 
@@ -85,6 +87,8 @@ class _Counter:
         self._context = context
         self._tokens: dict[str, int] = {}
         self._given: set[str] = set()
+        self._gone: set[str] = set()
+        self._cut_anew: set[str] = set()
         self._present = self._present_keys()
         self.documents = self.chunks = 0
 
@@ -106,6 +110,7 @@ class _Counter:
 
     def add_unchanged(self, removed: set[str]) -> None:
         """The documents that stay as they are, and are cut again because a configuration has changed."""
+        self._gone = removed
         table = self._context.store.table(DOCUMENTS)
         if table is None:
             return
@@ -123,14 +128,33 @@ class _Counter:
         """How many texts have no vector yet, and their tokens."""
         context = self._context
         cache = EmbeddingCache(context.store.embeddings, context.embedder.identity)
+        self._add_kept_chunks(cache)
         missing = cache.missing(pa.array(list(self._tokens), pa.string())).to_pylist()
         return len(missing), sum(self._tokens[digest] for digest in missing)
+
+    def _add_kept_chunks(self, cache: EmbeddingCache) -> None:
+        """The texts of chunks that stay, where the embedder has none of their vectors: it is another one than before."""
+        table = self._context.store.table(CHUNKS)
+        if table is None:
+            return
+        unknown = cache.missing(pc.unique(read(table, ["content_hash"])["content_hash"]))
+        if not len(unknown):
+            return
+        left = pa.array(sorted(self._cut_anew | self._gone), pa.string())
+        columns = ["document_id", "content_hash", "context", "text"]
+        for batch in scan_keys(table, columns, "content_hash", unknown.to_pylist()):
+            batch = batch.filter(pc.invert(pc.is_in(batch["document_id"], value_set=left)))
+            if batch.num_rows:
+                texts = indexed_text(batch).to_pylist()
+                counts = _tokens(self._context.embedder, texts)
+                self._tokens |= dict(zip(batch["content_hash"].to_pylist(), counts, strict=True))
 
     def _cut(self, row: Row) -> None:
         context = self._context
         chunks = cut_document(context, row["document_id"], parsed_of(row))
         texts = [chunk.indexed_text for chunk in chunks]
         old = self._old_texts(row["document_id"])
+        self._cut_anew.add(row["document_id"])
         self.documents += 1
         for text, tokens in zip(texts, _tokens(context.embedder, texts), strict=True):
             digest = text_hash(text)

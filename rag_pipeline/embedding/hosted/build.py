@@ -26,19 +26,20 @@ _UNVERSIONED = "as served"
 _PROBE_RETRY_SECONDS = 20.0
 
 
-def hosted_embedder(config: EmbedderConfig, widths: Path | None = None) -> HostedEmbedder:
+def hosted_embedder(config: EmbedderConfig, widths: Path | None = None, remember: bool = True) -> HostedEmbedder:
     """The embedder that a configuration asks for.
 
     Args:
         widths: a JSON file that remembers the width of models that nobody has written down. Where it does not know one
             either, the model is asked with one short text.
+        remember: whether its answer is written there.
 
     Raises:
         EmbeddingError: the width is not known and cannot be asked for.
     """
     model = _model(config)
     name = PROVIDERS[config.provider].prefix + model
-    dimensions = config.dimensions or model_facts(name).dimensions or _width(config, model, widths)
+    dimensions = config.dimensions or model_facts(name).dimensions or _width(config, model, widths, remember)
     documented = ("", "") if input_types(name) is not None else documented_prompts(model)
     identity = EmbedderIdentity(
         provider=config.provider,
@@ -118,7 +119,7 @@ def _gate(process: int, name: str, address: str | None, concurrency: int, reques
     return Gate(name, concurrency, requests, tokens)
 
 
-def _width(config: EmbedderConfig, model: str, widths: Path | None) -> int:
+def _width(config: EmbedderConfig, model: str, widths: Path | None, remember: bool) -> int:
     client = _client(config, model, None)
     key = f"{client.name} {config.revision or _UNVERSIONED} {config.api_base or ''}".strip()
     known: dict[str, int] = json.loads(widths.read_bytes()) if widths is not None and widths.is_file() else {}
@@ -135,6 +136,6 @@ def _width(config: EmbedderConfig, model: str, widths: Path | None) -> int:
         raise error
 
     width = int(run(probe()).vectors.shape[1])
-    if widths is not None:
+    if widths is not None and remember:
         write_atomically(widths, json.dumps({**known, key: width}, indent=1).encode(), "widths")
     return width

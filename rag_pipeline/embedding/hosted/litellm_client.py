@@ -100,13 +100,18 @@ class LiteLLMClient:
         missing = list(self._key_variables[:1]) if self._key_variables and self._key() is None else []
         if self._provider == "litellm" and not self._model.startswith(_OTHER_CREDENTIALS):
             found = litellm.validate_environment(model=self._model, api_base=self._api_base)
-            missing = (
-                [] if found["keys_in_environment"] else [name for name in found["missing_keys"] if "API_BASE" not in name]
+            absent = [] if found["keys_in_environment"] else found["missing_keys"]
+            # An address may come from api_base or be the provider's own.
+            missing = [name for name in absent if "API_BASE" not in name and not os.environ.get(name)]
+        if len(missing) == 1:
+            raise CredentialsError(
+                f"embedding.provider {self._provider}: the environment variable {missing[0]} is not set; {self.name} needs "
+                f"its key there"
             )
         if missing:
             raise CredentialsError(
-                f"embedding.provider {self._provider}: the environment variable {' and '.join(missing)} is not set; "
-                f"{self.name} needs its key there"
+                f"embedding.provider {self._provider}: the environment lacks what {self.name} needs; LiteLLM looks for "
+                f"{', '.join(missing)}"
             )
 
     async def request(self, texts: Sequence[str], purpose: Purpose) -> Answer:
@@ -211,6 +216,8 @@ def _failure(name: str, provider: str, error: Exception) -> CallError:
     """
     status = next((code for link in _chain(error) if isinstance(code := getattr(link, "status_code", None), int)), None)
     said = redact(_said(error))
+    if any(isinstance(link, ImportError) for link in _chain(error)):
+        return CallError("terminal", EmbeddingError(f"{name}: a package that LiteLLM needs for it is missing: {said}"))
     if status in (401, 403):
         variables = PROVIDERS[provider].key_variables
         look = f"; look at the environment variable {variables[0]}" if variables else ""
@@ -241,7 +248,7 @@ def _said(error: Exception) -> str:
     if any(isinstance(link, _MISREAD) for link in _chain(error)):
         return "what was answered is no answer of an embedding API; look at embedding.api_base"
     text = str(error).split("Traceback (most recent call last)")[0].strip()
-    return _plain(_LABELS.sub("", text))
+    return _plain(_LABELS.sub("", text).split(" Error_str:")[0])
 
 
 def _plain(answer: str) -> str:
