@@ -12,7 +12,7 @@ from rag_pipeline.embedding.hosted.clock import Clock, time_of_day
 from rag_pipeline.errors import ProviderError
 
 _FAILURES_TO_OPEN = 5
-_FIRST_PAUSE = 10.0
+_FIRST_PAUSE = 2.0
 _LONGEST_PAUSE = 120.0
 
 
@@ -53,7 +53,7 @@ class CircuitBreaker:
             if self._clock.monotonic() + wait > deadline:
                 raise ProviderError(
                     f"{self._name} has failed {self._failures} times in a row ({self._reason}); it is not asked again "
-                    f"before {time_of_day(self._clock, wait)}. What was embedded is kept: refresh again then"
+                    f"before {time_of_day(self._clock, wait)}"
                 )
             if wait > 0:
                 await self._clock.sleep(wait)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import email.utils
 import json
 import logging
@@ -28,6 +29,9 @@ Voyage and OpenAI say to whoever is held to a free account's few requests a minu
 
 _WORTH_TRYING_AGAIN = (408, 409, 425)
 """Statuses below 500 that are about the moment: time-out, conflict, too early."""
+
+_TIMEOUT_MARGIN = 2.0
+"""Seconds by which the clients' own time-outs come first: their messages say more."""
 
 _LONGEST_RETRY_AFTER = 86_400.0
 """A day. Nobody waits longer, and no time of day can be told for numbers without end."""
@@ -103,6 +107,12 @@ class LiteLLMClient:
             absent = [] if found["keys_in_environment"] else found["missing_keys"]
             # An address may come from api_base or be the provider's own.
             missing = [name for name in absent if "API_BASE" not in name and not os.environ.get(name)]
+        key = self._key()
+        if key is not None and not re.fullmatch(r"[!-~]+", key):
+            raise CredentialsError(
+                f"embedding.provider {self._provider}: the environment variable {self._key_variable()} holds white space, "
+                f"a line break or letters that no key has"
+            )
         if len(missing) == 1:
             raise CredentialsError(
                 f"embedding.provider {self._provider}: the environment variable {missing[0]} is not set; {self.name} needs "
@@ -133,20 +143,29 @@ class LiteLLMClient:
             arguments["input_type"] = self._input_types[0 if purpose == "document" else 1]
         failure: CallError | None = None
         try:
-            response = await litellm.aembedding(**arguments)
+            # The clients' own limit holds for each read, so that a server that drips would keep a request for ever.
+            response = await asyncio.wait_for(litellm.aembedding(**arguments), self._timeout + _TIMEOUT_MARGIN)
+        except asyncio.TimeoutError:
+            failure = self._unusable(f"did not finish its answer within {self._timeout:g} s")
         except Exception as error:  # noqa: BLE001 - LiteLLM raises whatever its providers' clients do; all of it is sorted here
-            failure = _failure(self.name, self._provider, error)
+            failure = _failure(self.name, self._provider, self._api_base, error)
         if failure is not None:
             # Outside of the handler, so that no trace of ours holds theirs, which may quote the key.
             raise failure
         return Answer(self._matrix(response.data, len(texts)), _tokens(response))
 
     def _key(self) -> str | None:
-        return next((os.environ[name] for name in self._key_variables if os.environ.get(name)), None)
+        name = self._key_variable()
+        return os.environ[name] if name is not None else None
+
+    def _key_variable(self) -> str | None:
+        return next((name for name in self._key_variables if os.environ.get(name)), None)
 
     def _matrix(self, rows: Any, wanted: int) -> npt.NDArray[np.float32]:
         """The vectors in the order of their texts; a number that is missing becomes NaN, which the caller looks for."""
-        given = list(rows or [])
+        given = list(rows) if isinstance(rows, list) else []
+        if not all(isinstance(row, dict) for row in given):
+            raise self._unusable("answered rows that are no vectors")
         places = [row["index"] for row in given if isinstance(row.get("index"), int)]
         if len(given) != wanted:
             raise self._unusable(f"answered {len(given)} vectors for {wanted} texts")
@@ -154,7 +173,7 @@ class LiteLLMClient:
             raise self._unusable("answered vectors that do not say which texts they are of")
         vectors: list[Any] = [None] * wanted
         for row in given:
-            vectors[row["index"]] = row["embedding"]
+            vectors[row["index"]] = row.get("embedding")
         widths = {len(vector) if isinstance(vector, (list, tuple)) else 0 for vector in vectors}
         if widths == {0} or len(widths) != 1:
             raise self._unusable("answered rows that are no vectors of one width")
@@ -168,10 +187,12 @@ class LiteLLMClient:
                     f"changed behind its name"
                 ),
             )
-        try:
-            return np.array(vectors, dtype=np.float32)
-        except (TypeError, ValueError):
-            return np.array([[_number(value) for value in vector] for vector in vectors], dtype=np.float32)
+        # What does not fit becomes infinite, which the caller looks for as well.
+        with np.errstate(over="ignore"):
+            try:
+                return np.array(vectors, dtype=np.float32)
+            except (TypeError, ValueError):
+                return np.array([[_number(value) for value in vector] for vector in vectors], dtype=np.float32)
 
     def _unusable(self, what: str) -> CallError:
         return CallError("transient", ProviderError(f"{self.name} {what}"))
@@ -183,8 +204,8 @@ def _number(value: Any) -> float:
 
 def _tokens(response: Any) -> int | None:
     usage = getattr(response, "usage", None)
-    tokens = getattr(usage, "total_tokens", None) or getattr(usage, "prompt_tokens", None)
-    return int(tokens) if tokens else None
+    given = (getattr(usage, "total_tokens", None), getattr(usage, "prompt_tokens", None))
+    return next((tokens for tokens in given if isinstance(tokens, int) and tokens > 0), None)
 
 
 def _litellm(provider: str) -> Any:
@@ -192,10 +213,12 @@ def _litellm(provider: str) -> Any:
     # It fetches its list of prices from the network otherwise.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     # It logs what providers answer, which may quote the key; all of it is in our errors, without.
-    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL + 1)
+    for logger in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
     if "litellm" not in sys.modules:
         # Said of a request that was cancelled before it was sent, and of LiteLLM's own types.
         warnings.filterwarnings("ignore", r"coroutine '.*aembedding' was never awaited", RuntimeWarning)
+        warnings.filterwarnings("ignore", r"(?s)Pydantic serializer warnings", UserWarning)
         warnings.filterwarnings("ignore", r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier", UserWarning)
     try:
         import litellm
@@ -208,7 +231,7 @@ def _litellm(provider: str) -> Any:
     return litellm
 
 
-def _failure(name: str, provider: str, error: Exception) -> CallError:
+def _failure(name: str, provider: str, address: str | None, error: Exception) -> CallError:
     """Sort what LiteLLM raised.
 
     A refused connection and an answer that is no JSON come with status 500 like a failure of the provider; trying
@@ -216,6 +239,8 @@ def _failure(name: str, provider: str, error: Exception) -> CallError:
     """
     status = next((code for link in _chain(error) if isinstance(code := getattr(link, "status_code", None), int)), None)
     said = redact(_said(error))
+    if any(isinstance(link, UnicodeError) for link in _chain(error)):
+        return CallError("refused", EmbeddingError(f"{name}: a text holds characters that cannot be sent: {said}"))
     if any(isinstance(link, ImportError) for link in _chain(error)):
         return CallError("terminal", EmbeddingError(f"{name}: a package that LiteLLM needs for it is missing: {said}"))
     if status in (401, 403):
@@ -223,7 +248,10 @@ def _failure(name: str, provider: str, error: Exception) -> CallError:
         look = f"; look at the environment variable {variables[0]}" if variables else ""
         return CallError("terminal", CredentialsError(f"{name} refused the key (status {status}): {said}{look}"))
     if status == 404:
-        return CallError("terminal", EmbeddingError(f"{name} is not known there (status 404): {said}"))
+        return CallError(
+            "terminal",
+            EmbeddingError(f"{name} is not known there (status 404): {said}; look at embedding.model and api_base"),
+        )
     if status == 429 and not any(word in str(error).lower() for word in _QUOTA_WORDS):
         return CallError("throttled", ProviderError(f"{name} is asked too often (status 429): {said}"), _retry_after(error))
     if status in (402, 429):
@@ -234,12 +262,21 @@ def _failure(name: str, provider: str, error: Exception) -> CallError:
         )
     if type(error).__name__ == "UnsupportedParamsError":
         return CallError("terminal", EmbeddingError(f"{name} does not take what was asked: {said}"))
-    if status in (400, 413, 422):
+    if status in (400, 413, 422) and said:
         return CallError("refused", EmbeddingError(f"{name} refused the request (status {status}): {said}"))
     if status is None or status < 400:
         return CallError("terminal", EmbeddingError(f"{name}: {type(error).__name__}: {said}"))
+    if not said:
+        return CallError("transient", ProviderError(f"{name} failed (status {status}) and did not say why"))
     if status < 500 and status not in _WORTH_TRYING_AGAIN:
         return CallError("terminal", EmbeddingError(f"{name} cannot be asked (status {status}): {said}"))
+    unreachable = next((link for link in _chain(error) if isinstance(link, OSError)), None)
+    if status >= 500 and unreachable is not None and not isinstance(unreachable, TimeoutError):
+        at = f" at {address}" if address is not None else ""
+        why = unreachable.strerror or said
+        return CallError(
+            "transient", ProviderError(f"{name} cannot be reached{at}: {redact(why)}; look at embedding.api_base")
+        )
     return CallError("transient", ProviderError(f"{name} failed: {said}"), _retry_after(error))
 
 
