@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
+import unicodedata
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -52,7 +54,7 @@ MetadataType: TypeAlias = Literal["string", "int", "float", "bool", "timestamp"]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def hash(self) -> str:
         """SHA-256 over all values: what depends on this configuration is redone when it changes."""
@@ -138,6 +140,21 @@ _HOSTED_KEYS = (
 )  # fmt: skip
 
 
+def _check_address(address: str) -> None:
+    expected = "expected an address such as 'http://127.0.0.1:8000/v1'"
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+        if "[" in parts.netloc:
+            ipaddress.IPv6Address((parts.hostname or "").partition("%")[0])
+    except ValueError:
+        raise ValueError(f"{expected}, or 'http://[::1]:8000/v1'; host or port cannot be read") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or any(map(str.isspace, address)):
+        raise ValueError(expected)
+    if "@" in parts.netloc or parts.query:
+        raise ValueError("expected an address without user, password or query: a key belongs into the environment")
+
+
 class EmbedderConfig(_Strict):
     """One embedding model and how it is asked; see docs/providers/README.md.
 
@@ -167,14 +184,16 @@ class EmbedderConfig(_Strict):
     @field_validator("api_base")
     @classmethod
     def _api_base_is_a_plain_address(cls, address: str | None) -> str | None:
-        if address is None:
-            return None
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("expected an address such as 'http://127.0.0.1:8000/v1'")
-        if parts.username or parts.password or parts.query:
-            raise ValueError("expected an address without user, password or query: a key belongs into the environment")
+        if address is not None:
+            _check_address(address)
         return address
+
+    @field_validator("model", "query_model", "revision", "api_base")
+    @classmethod
+    def _one_line_of_text(cls, value: str | None) -> str | None:
+        if value is not None and any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in value):
+            raise ValueError("expected one line of text without control characters")
+        return value
 
     @field_validator("dimensions")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,9 @@ def _fault_lines(error: ValidationError) -> Iterator[str]:
             case "value_error":
                 message = str(fault["ctx"]["error"])
                 yield f"{key}: {message}" if key else message
+            case "string_type" if isinstance(fault["input"], (int, float, date)):
+                # YAML reads 2026-12-01 as a date, 7 as a number, on as true.
+                yield f"{key}: expected a valid string{got}; put it in quotes"
             case "tuple_type":
                 yield f"{key}: expected a list{got}"
             case "model_type" | "dict_type":
@@ -138,14 +142,16 @@ def _fault_lines(error: ValidationError) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    text = repr(list(value) if isinstance(value, tuple) else value)
+    text = str(value) if isinstance(value, date) else repr(list(value) if isinstance(value, tuple) else value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _known_keys(location: tuple[int | str, ...]) -> list[str]:
     model: Any = CorpusConfig
     for part in location[:-1]:
-        annotation = model.model_fields[str(part)].annotation
+        if isinstance(part, int):
+            continue  # an entry of a list: the type of the list says which model it is
+        annotation = model.model_fields[part].annotation
         model = next(
             (arg for arg in (annotation, *getattr(annotation, "__args__", ())) if hasattr(arg, "model_fields")), None
         )

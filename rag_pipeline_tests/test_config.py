@@ -58,6 +58,8 @@ def test_a_source_alone_is_a_whole_configuration(workspace: Workspace) -> None:
         ("source: {path: files}\nkeep_snapshots: 0\n", ["keep_snapshots", "greater than or equal to 1", "0"]),
         ("source: {path: files}\nkeep_snapshots: true\n", ["keep_snapshots", "integer", "True"]),
         ("source: {path: files}\nsafety: {max_delete_fraction: 30}\n", ["safety.max_delete_fraction", "30"]),
+        ("source: {path: files}\nbudget: {usd_per_refresh: .inf}\n", ["budget.usd_per_refresh", "finite"]),
+        ("source: {path: files}\nfreshness: {max_age_hours: .inf}\n", ["freshness.max_age_hours", "finite"]),
         ("name: other\nsource: {path: files}\n", ["name", "folder"]),
         ("", ["source", "nothing"]),
         ("- source\n", ["keys", "list"]),
@@ -68,6 +70,44 @@ def test_a_source_alone_is_a_whole_configuration(workspace: Workspace) -> None:
 def test_a_fault_names_the_file_the_key_and_what_was_expected(workspace: Workspace, yaml: str, words: list[str]) -> None:
     message = faults(workspace, yaml)
     for word in ["docs/corpus.yaml", *words]:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://host:abc/v1", "http://host:99999/v1", "http://host:0/v1", "http://a host/v1", "http://host/v1 ",
+     "http://[::1/v1", "http://[nonsense]:80/v1", "http://::1:8000/v1", "ftp://host/v1", "host:8000"],
+)  # fmt: skip
+def test_an_address_that_cannot_be_asked_is_refused_with_the_expected_form(workspace: Workspace, address: str) -> None:
+    message = faults(workspace, f"source: {{path: files}}\nembedding: {{provider: openai, api_base: '{address}'}}\n")
+    assert "embedding.api_base: expected an address such as 'http://127.0.0.1:8000/v1'" in message
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:8000/v1", "https://host.example", "http://[::1]:8000/v1"])
+def test_an_address_of_any_kind_of_host_is_taken(workspace: Workspace, address: str) -> None:
+    folder = workspace.corpus(yaml=f"source: {{path: files}}\nembedding: {{provider: openai, api_base: '{address}'}}\n")
+    assert load_corpus(folder).embedding.api_base == address
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ("fallback: [{provider: hash, oops: 1}]", ["fallback.0.oops: unknown key", "dimensions"]),
+        ("fallback: [{provider: hash, fallback: []}]", ["fallback.0.fallback: unknown key"]),
+        ("retry_seconds: .inf", ["retry_seconds", "finite number, got inf"]),
+        ("timeout_seconds: .nan", ["timeout_seconds", "finite number, got nan"]),
+        ("usd_per_million_tokens: .nan", ["usd_per_million_tokens", "finite"]),
+        ("revision: 2026-12-01", ["revision", "got 2026-12-01; put it in quotes"]),
+        ("revision: 7", ["revision", "got 7; put it in quotes"]),
+        (r'revision: "a\nb"', ["revision", "control characters"]),
+        (r'model: "a\x1bb"', ["model", "control characters"]),
+        (r'api_base: "http://a/\x01b"', ["api_base", "control characters"]),
+    ],
+)
+def test_a_fault_of_an_embedder_names_its_key(workspace: Workspace, values: str, words: list[str]) -> None:
+    message = faults(workspace, f"source: {{path: files}}\nembedding: {{provider: openai, {values}}}\n")
+    assert message.startswith(f"{workspace.corpora}/docs/corpus.yaml: embedding.{words[0]}")
+    for word in words:
         assert word in message
 
 

@@ -30,7 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     queries = load_query_set(corpus) if corpus.evaluation is not None else None
     difference = compare_snapshots(before, after, queries)
     if arguments.json:
-        print_json(difference.model_dump(mode="json", by_alias=True))
+        identities = {"embedder_before": _embedder(before, after), "embedder_after": _embedder(after, before)}
+        print_json({**difference.model_dump(mode="json", by_alias=True), **identities})
         return 0
     print_line(f"{difference.corpus}: from snapshot {difference.before} to {difference.after}")
     for sign, names in (
@@ -45,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     print_line(f"  chunks: {difference.chunks_added} added, {difference.chunks_removed} removed")
     if difference.configuration_changed:
         print_line(f"  configuration: {', '.join(difference.configuration_changed)} changed")
+    if "embedder" in difference.configuration_changed:
+        print_line(f"  embedder: before {_embedder(before, after)}, after {_embedder(after, before)}")
     if difference.figures is not None:
         print_line(f"  {len(difference.moved)} queries have other first ten")
         for moved in difference.moved[:_SHOWN]:
@@ -63,3 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         print_table(("ndcg@10", str(old.snapshot), str(new.snapshot), "change"), rows)
     return 0
+
+
+def _embedder(index: Index, other: Index) -> str:
+    """The identity of an index's embedder; with what its short form leaves out where only that tells it from another."""
+    identity, compared = index.manifest.content.embedder, other.manifest.content.embedder
+    if identity == compared or str(identity) != str(compared):
+        return str(identity)
+    apart = {name: value for name, value in identity.model_dump().items() if value != getattr(compared, name)}
+    return f"{identity}, {', '.join(f'{name} {value!r}' for name, value in apart.items())}"

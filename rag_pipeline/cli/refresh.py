@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,18 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--full", action="store_true", help="read and rebuild everything, whatever looks unchanged")
     parser.add_argument("--allow-deletes", action="store_true", help="lift the limit on how many documents may vanish")
-    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS", help="wait for another refresh to finish")
+    parser.add_argument("--wait", type=_seconds, default=0.0, metavar="SECONDS", help="wait for another refresh to finish")
     parser.set_defaults(run=run)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds such as 60, got {text!r}")
+    return seconds
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -106,7 +117,8 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
         for reason in plan.reasons:
             print_line(f"  {reason}")
         if plan.stops is not None:
-            print_line(f"{plan.corpus}: the refresh would stop: {plan.stops}")
+            head = "the refresh" if plan.stops.startswith("would stop") else "the refresh would stop:"
+            print_line(f"{plan.corpus}: {head} {plan.stops}")
     return 1 if any(plan.stops is not None for plan in plans) else 0
 
 

@@ -14,11 +14,14 @@ from rag_pipeline.refresh.reports import DocumentsReport
 _TABLES = {names.DOCUMENTS: "documents", names.CHUNKS: "chunks", names.VECTOR_TABLE: "vectors"}
 _ROW_COUNTS = {names.DOCUMENTS: "total", names.CHUNKS: "total", names.VECTOR_TABLE: "rows", names.BM25_INDEX: "chunks"}
 _FAILURES_SHOWN = 20
+_WHEN_THERE = {"turned_from", "identity_before"}
+"""Shown when they say something: most runs keep their embedder."""
 
 
 def report_metadata(report: Contract) -> dict[str, Any]:
     """A report as metadata. Texts of documents are never part of it."""
     values = {name: value for name, value in report.model_dump(mode="json").items() if name != "failures"}
+    values = {name: value for name, value in values.items() if name not in _WHEN_THERE or value}
     if isinstance(report, DocumentsReport) and report.failures:
         lines = ["| source | reason | earlier version kept |", "|---|---|---|"]
         for failure in report.failures[:_FAILURES_SHOWN]:

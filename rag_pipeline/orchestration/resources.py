@@ -10,6 +10,8 @@ from pydantic import PrivateAttr
 from rag_pipeline.config import CorpusConfig, data_root
 from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.index.store import CorpusStore
+from rag_pipeline.orchestration import names
+from rag_pipeline.orchestration.pool_watch import PoolWatch
 from rag_pipeline.refresh import RefreshContext, Reporter, Silent
 
 listener: ContextVar[Reporter] = ContextVar("listener", default=Silent())  # noqa: B039 (it holds no state)
@@ -31,6 +33,12 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     _locks: dict[str, RefreshLock] = PrivateAttr(default_factory=dict)
     _contexts: dict[str, RefreshContext] = PrivateAttr(default_factory=dict)
+    _watches: list[PoolWatch] = PrivateAttr(default_factory=list)
+    _instance: dg.DagsterInstance | None = PrivateAttr(default=None)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Dagster calls this at the start of a run."""
+        self._instance = context.instance
 
     def context(self, corpus: CorpusConfig, run_id: str) -> RefreshContext:
         """What a stage works with, the same for all stages of a run that share a process.
@@ -51,10 +59,15 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
                 run_id=run_id,
                 reporter=listener.get(),
             )
+            pool = names.pool_name(corpus.embedding.provider)
+            if pool is not None and self._instance is not None and not self._instance.is_ephemeral:
+                self._watches.append(PoolWatch(self._instance, corpus.name, pool, run_id))
         return self._contexts[corpus.name]
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Dagster calls this at the end of a run, or of a step where steps are processes of their own."""
         self._contexts.clear()
+        while self._watches:
+            self._watches.pop().stop()
         while self._locks:
             self._locks.popitem()[1].release()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
 
@@ -20,7 +21,6 @@ from rag_pipeline.orchestration.resources import RefreshSettings, listener
 from rag_pipeline.refresh import Reporter
 
 _MISCONFIGURED = {error.__name__ for error in (ConfigError, CredentialsError, MissingExtraError)}
-_log = logging.getLogger("rag_pipeline.orchestration")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,6 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
         else:
             instance = stack.enter_context(dg.DagsterInstance.ephemeral())
         fail_dead_runs(instance)
-        _tell_of_full_pool(corpus, instance)
         result = job.execute_in_process(
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             instance=instance,
@@ -97,18 +96,6 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
         misconfigured=not result.success and _misconfigured(result),
         reports=recording.reports,
     )
-
-
-def _tell_of_full_pool(corpus: CorpusConfig, instance: dg.DagsterInstance) -> None:
-    pool = names.pool_name(corpus.embedding.provider)
-    if pool is None or not instance.event_log_storage.supports_global_concurrency_limits:
-        return
-    info = instance.event_log_storage.get_concurrency_info(pool)
-    holders = [slot.run_id for slot in info.claimed_slots]
-    if holders and len(holders) >= info.slot_count:
-        _log.warning(
-            "%s: embedding waits for a place in the Dagster pool %s, which run %s holds", corpus.name, pool, holders[0]
-        )
 
 
 def _error(result: dg.ExecuteInProcessResult) -> str:
@@ -130,6 +117,8 @@ def _error(result: dg.ExecuteInProcessResult) -> str:
             if failure.error is not None:
                 cause = failure.error.cause or failure.error
                 return cause.message.strip()
+    for error in _run_errors(result):
+        return str((error.cause or error).message).strip()
     return "the run failed without saying why; see it in the Dagster UI"
 
 
@@ -148,8 +137,15 @@ def _trace(result: dg.ExecuteInProcessResult) -> str | None:
     return "\n".join(failure.error.to_string() for failure in failures if failure.error is not None) or None
 
 
-def _raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
+def _run_errors(result: dg.ExecuteInProcessResult) -> Iterator[Any]:
+    """What ended the run beside its steps: while resources are set up, between two steps, and while it waits."""
     for event in result.all_events:
-        error = event.step_failure_data.error if event.is_step_failure else None
+        if event.event_type == dg.DagsterEventType.RUN_FAILURE and event.job_failure_data.error is not None:
+            yield event.job_failure_data.error
+
+
+def _raise_if_interrupted(result: dg.ExecuteInProcessResult) -> None:
+    failures = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    for error in (*failures, *_run_errors(result)):
         if error is not None and error.cls_name in ("DagsterExecutionInterruptedError", "KeyboardInterrupt"):
             raise KeyboardInterrupt

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from rag_pipeline.chunking import CHUNKER_VERSION
-from rag_pipeline.config import ChunkingConfig, CorpusConfig, EmbedderConfig
+from rag_pipeline.config import HOSTED_PROVIDERS, ChunkingConfig, CorpusConfig, EmbedderConfig
 from rag_pipeline.contracts import Tokenizer
 from rag_pipeline.embedding import Embedder, embedder_for
 from rag_pipeline.embedding.cache import EmbeddingCache
-from rag_pipeline.errors import ConfigError, EmbeddingError, MissingExtraError, ProviderError, RagPipelineError
+from rag_pipeline.embedding.providers import resolved
+from rag_pipeline.errors import (
+    ConfigError,
+    CredentialsError,
+    EmbeddingError,
+    MissingExtraError,
+    ProviderError,
+    RagPipelineError,
+    TransientError,
+)
 from rag_pipeline.hashing import value_hash
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.refresh.embedding_record import read_embedding_record
@@ -28,7 +37,27 @@ Found = TypeVar("Found")
 class _Chain(NamedTuple):
     configs: tuple[EmbedderConfig, ...]
     embedders: tuple[Embedder, ...]
-    unavailable: tuple[str, ...]
+    members: tuple[Embedder | RagPipelineError, ...]
+
+
+def naming(corpus: str, error: RagPipelineError) -> RagPipelineError:
+    """The same error, whose message says of which corpus it is."""
+    if not str(error).startswith(f"{corpus}: "):
+        error.args = (f"{corpus}: {error}",)
+    return error
+
+
+def chain_error(corpus: str, failures: Sequence[RagPipelineError]) -> RagPipelineError:
+    """What to raise when no embedder of a chain can be had: the only failure, or an error with all reasons in order."""
+    if len(failures) == 1:
+        return naming(corpus, failures[0])
+    reasons = "; ".join(f"{place}. {failure}" for place, failure in enumerate(failures, 1))
+    kind: type[RagPipelineError] = EmbeddingError
+    if any(isinstance(failure, TransientError) for failure in failures):
+        kind = ProviderError
+    elif all(isinstance(failure, (CredentialsError, MissingExtraError)) for failure in failures):
+        kind = CredentialsError
+    return kind(f"{corpus}: neither the embedder nor a fallback can be had: {reasons}")
 
 
 @dataclass(frozen=True)
@@ -91,28 +120,51 @@ class RefreshContext:
         """The embedders in the order in which a refresh tries them: of a chain those that can be had.
 
         Raises:
-            EmbeddingError, MissingExtraError, ProviderError: there is none, as the first one says.
+            ConfigError: the budget is in money, and the price of one of the chain is not known.
+            EmbeddingError, MissingExtraError, ProviderError: there is none; the message has all reasons.
         """
         return self._chain.embedders
 
     @property
-    def unavailable(self) -> tuple[str, ...]:
-        """Why embedders of the chain cannot even be loaded."""
-        return self._chain.unavailable
+    def members(self) -> tuple[Embedder | RagPipelineError, ...]:
+        """The whole chain in order: an embedder, or why it cannot even be loaded."""
+        return self._chain.members
+
+    def check_prices(self) -> None:
+        """
+        Raises:
+            ConfigError: the budget is in money, and the price of an embedder of the chain is not known.
+        """
+        if self.corpus.budget.usd_per_refresh is None:
+            return
+        from rag_pipeline.embedding.hosted.build import model_name, usd_per_token
+
+        for place, config in enumerate(map(resolved, self.corpus.embedding.chain)):
+            if config.provider in HOSTED_PROVIDERS and usd_per_token(config) is None:
+                key = f"embedding.fallback.{place - 1}" if place else "embedding"
+                raise ConfigError(
+                    f"{self.corpus.file}: budget.usd_per_refresh: the price of {model_name(config)} is not known; set "
+                    f"{key}.usd_per_million_tokens, or budget.tokens_per_refresh instead"
+                )
 
     @cached_property
     def _chain(self) -> _Chain:
+        if not self.dry_run:
+            self.check_prices()
         found: list[tuple[EmbedderConfig, Embedder]] = []
-        failures: list[RagPipelineError] = []
+        members: list[Embedder | RagPipelineError] = []
         for config in map(self._with_model_folder, self.corpus.embedding.chain):
             try:
-                found.append((config, embedder_for(config, self.store.embeddings, remember=not self.dry_run)))
+                embedder = embedder_for(config, self.store.embeddings, remember=not self.dry_run)
             except (EmbeddingError, MissingExtraError, ProviderError) as error:
-                failures.append(error)
+                members.append(error)
+            else:
+                members.append(embedder)
+                found.append((config, embedder))
         if not found:
-            raise failures[0]
+            raise chain_error(self.corpus.name, [member for member in members if isinstance(member, RagPipelineError)])
         configs, embedders = zip(*found, strict=True)
-        return _Chain(configs, embedders, tuple(map(str, failures)))
+        return _Chain(configs, embedders, tuple(members))
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -124,15 +124,28 @@ def _embed_here(embedder: Embedder, batches: Iterator[pa.RecordBatch], budget: B
         while (batch := upcoming.result()) is not None:
             upcoming = reading.submit(next, batches, None)
             texts = batch["indexed_text"].to_pylist()
-            reserved = int(embedder.tokenizer.count(texts).sum()) if budget.limited else 0
+            counts = embedder.tokenizer.count(texts) if budget.limited else np.zeros(len(texts), dtype=np.int64)
+            fitting = _fitting(counts, budget)
+            reserved = int(counts[:fitting].sum())
             budget.reserve(reserved)
-            vectors, tokens = _embedded(embedder, texts)
-            budget.settle(reserved, tokens)
-            if stored is not None:
-                stored.result()
-            stored = storing.submit(store, batch["content_hash"], vectors)
+            if fitting:
+                vectors, tokens = _embedded(embedder, texts[:fitting])
+                budget.settle(reserved, tokens)
+                if stored is not None:
+                    stored.result()
+                stored = storing.submit(store, batch["content_hash"][:fitting], vectors)
+            if fitting < len(texts):
+                if stored is not None:
+                    stored.result()
+                raise budget.exhausted(int(counts[fitting]))
         if stored is not None:
             stored.result()
+
+
+def _fitting(counts: npt.NDArray[np.int64], budget: Budget) -> int:
+    """How many of the texts, from the first on, the budget has room for."""
+    left = budget.left
+    return len(counts) if left is None else int(np.searchsorted(np.cumsum(counts), left, side="right"))
 
 
 def _embedded(embedder: Embedder, texts: list[str]) -> tuple[npt.NDArray[np.float32], int]:

@@ -15,11 +15,20 @@ import pyarrow.compute as pc
 
 from rag_pipeline.contracts import EmbedderIdentity
 from rag_pipeline.embedding import Embedder
-from rag_pipeline.errors import EmbeddingError, MissingExtraError, ProviderError, RefusedTextError, StoreError
+from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
+from rag_pipeline.errors import (
+    BudgetError,
+    EmbeddingError,
+    MissingExtraError,
+    ProviderError,
+    RagPipelineError,
+    RefusedTextError,
+    StoreError,
+)
 from rag_pipeline.index.store import CHUNKS, VECTORS
 from rag_pipeline.index.vector_table import identity_of, same_identity
 from rag_pipeline.lance import read, read_keys, scan_keys
-from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.context import RefreshContext, chain_error, naming
 from rag_pipeline.refresh.embed_texts import SomeRefusedError, Spending, embed_texts
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import EmbeddingsReport
@@ -42,16 +51,21 @@ def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     if chunks is None:
         raise StoreError(f"{context.corpus.name}: there is no chunks table yet; run its `chunks` stage first")
     hashes = pc.unique(read(chunks, ["content_hash"])["content_hash"])
-    turned_from = list(context.unavailable)
+    failures: list[RagPipelineError] = []
     spending = Spending(context)
-    for embedder in context.embedders:
+    for member in context.members:
+        if isinstance(member, RagPipelineError):
+            failures.append(member)
+            continue
         try:
-            return _embed_all(context, embedder, chunks, hashes, spending, tuple(turned_from))
+            return _embed_all(context, member, chunks, hashes, spending, tuple(map(str, failures)))
+        except (RefusedTextError, BudgetError) as error:
+            if failures:
+                error.args = (f"{error}. Before it could not be had: {'; '.join(map(str, failures))}",)
+            raise naming(context.corpus.name, error) from None
         except (ProviderError, EmbeddingError, MissingExtraError) as error:
-            if isinstance(error, RefusedTextError) or embedder is context.embedders[-1]:
-                raise
-            turned_from.append(str(error))
-    raise StoreError(f"{context.corpus.name}: no embedder is configured")
+            failures.append(error)
+    raise chain_error(context.corpus.name, failures)
 
 
 def _embed_all(
@@ -67,6 +81,9 @@ def _embed_all(
     vectors = context.store.table(VECTORS)
     before = identity_of(vectors) if vectors is not None else None
     fresh = len(hashes) - (0 if context.full else _in_vector_table(vectors, hashes, embedder.identity))
+    if isinstance(embedder, HostedEmbedder) and before != embedder.identity:
+        # Also with all texts in the cache: a snapshot that cannot be searched here must not be published in silence.
+        embedder.check_credentials()
     context.reporter.begin(context.corpus.name, "embeddings", len(missing), "texts")
     started = time.perf_counter()
     try:

@@ -10,17 +10,19 @@ import pyarrow.compute as pc
 
 from rag_pipeline.contracts import Contract
 from rag_pipeline.embedding import Embedder
+from rag_pipeline.embedding.budget import Budget
 from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
-from rag_pipeline.errors import SourceError
+from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError, RagPipelineError, SourceError
 from rag_pipeline.hashing import text_hash
+from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.vector_table import same_identity, same_layout, vector_schema
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, read_keys, scan_keys
 from rag_pipeline.refresh.bm25_index import lexical_key
 from rag_pipeline.refresh.chunks import DOCUMENT_COLUMNS, chunk_key, wanted_chunk_keys
-from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.context import RefreshContext, chain_error
 from rag_pipeline.refresh.cutting import cut_document
 from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of
 from rag_pipeline.refresh.document_state import DocumentsState, parse_key
@@ -28,10 +30,11 @@ from rag_pipeline.refresh.documents import load_source, removed_documents
 from rag_pipeline.refresh.embeddings import indexed_text
 from rag_pipeline.refresh.reconcile import keys_by_document
 from rag_pipeline.refresh.reports import DocumentsReport
+from rag_pipeline.refresh.snapshot import model_access
 
 
 class RefreshPlan(Contract):
-    """``stops`` is why the refresh would stop before deleting anything, or None. ``reasons`` say what makes for work."""
+    """``stops`` is why the refresh would stop before it publishes, or None. ``reasons`` say what makes for work."""
 
     corpus: str
     documents: DocumentsReport | None
@@ -68,8 +71,35 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         cost_usd=_cost(context, tokens),
         embedder=str(context.embedder.identity),
         reasons=tuple(_reasons(context, state)),
-        stops=stops,
+        stops=stops or _embedding_stops(context, texts, tokens),
     )
+
+
+def _embedding_stops(context: RefreshContext, texts: int, tokens: int) -> str | None:
+    """What would stop the refresh before it has embedded everything, as far as that is known without asking anybody."""
+    try:
+        context.check_prices()
+    except ConfigError as error:
+        return str(error)
+    if not texts:
+        return None
+    limits = context.corpus.budget
+    failures: list[RagPipelineError] = []
+    for member in context.members:
+        if isinstance(member, RagPipelineError):
+            failures.append(member)
+            continue
+        price: float | None = 0.0
+        if isinstance(member, HostedEmbedder):
+            price = member.usd_per_token
+            try:
+                member.check_credentials()
+            except (CredentialsError, MissingExtraError) as error:
+                failures.append(error)
+                continue
+        overrun = Budget(limits.tokens_per_refresh, limits.usd_per_refresh, price).overrun(tokens)
+        return f"would stop at the budget: {overrun}" if overrun is not None else None
+    return str(chain_error(context.corpus.name, failures)).removeprefix(f"{context.corpus.name}: ")
 
 
 def _cost(context: RefreshContext, tokens: int) -> float | None:
@@ -190,6 +220,9 @@ def _reasons(context: RefreshContext, state: DocumentsState) -> Iterator[str]:
         yield f"the embedder is now {identity}: every text without a cached vector of it is embedded"
     elif vectors is not None and not same_layout(vectors, vector_schema(identity, corpus.metadata)):
         yield "the metadata columns have changed: the vector table is written anew, nothing is embedded for it"
+    served = served_manifest(store)
+    if served is not None and served.content.embedder == identity and served.model_access != model_access(context):
+        yield "the model is reached elsewhere: a snapshot that says so is published, nothing is embedded for it"
     working = read_working_segments(store.bm25)
     if working is not None and working.lexical_key != lexical_key(context):
         yield "the lexical configuration has changed: the lexical index is built anew"

@@ -28,6 +28,8 @@ from rag_pipeline.refresh.vector_table import wanted_row_keys
 def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     """Publish a new snapshot when the candidate differs from the one that is served, or everything was rebuilt.
 
+    It differs as well when its model is reached elsewhere: searches take the address from the manifest.
+
     While a rollback holds, nothing is published. What old snapshots alone had is cleared away after publishing.
 
     Raises:
@@ -55,7 +57,9 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
         served = read_manifest(store)
         context.reporter.end(f"snapshot {served.snapshot} is held by a rollback; `rag-pipeline release` lets go of it")
         return _report(served, served, published=False, held=True)
-    if served is not None and served.hash == content.hash and not context.full:
+    access = model_access(context)
+    same = served is not None and (served.hash, served.model_access) == (content.hash, access)
+    if served is not None and same and not context.full:
         context.reporter.end(f"snapshot {served.snapshot} holds all of it already")
         return _report(served, served, published=False)
 
@@ -72,7 +76,7 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
             vector_table=version,
             bm25=working.segments,
             counts=counts,
-            model_access=_model_access(context),
+            model_access=access,
             embedding=record.spent if record is not None else None,
         )
 
@@ -97,7 +101,8 @@ def _content(context: RefreshContext, documents: dict[str, str]) -> SnapshotCont
     )
 
 
-def _model_access(context: RefreshContext) -> ModelAccess:
+def model_access(context: RefreshContext) -> ModelAccess:
+    """Where queries against what is published now find the model."""
     config = context.embedder_config
     hosted = config.provider in HOSTED_PROVIDERS
     folder = config.model if not hosted and config.model is not None and Path(config.model).is_dir() else None

@@ -149,6 +149,8 @@ def test_new_maps_the_fields_of_records(tmp_path: Path) -> None:
         (["new", "Bad-Name", "--source", "."], 2, ["[a-z]", "Bad-Name"]),
         (["new", "fine", "--source", "nowhere"], 2, ["nowhere"]),
         (["history", "nosuch"], 1, ["nosuch"]),
+        (["refresh", "docs", "--wait", "nan"], 2, ["--wait", "seconds", "'nan'"]),
+        (["refresh", "docs", "--wait", "inf"], 2, ["--wait", "seconds", "'inf'"]),
         (["frobnicate"], 2, ["frobnicate"]),
     ],
 )
@@ -174,3 +176,26 @@ def test_a_failing_corpus_does_not_stop_the_others(tmp_path: Path) -> None:
 
 def test_debug_shows_where_an_error_came_from(refreshed: Workspace) -> None:
     assert "Traceback" in run(refreshed, "search", "nosuch", "x", "--debug", check=1).stderr
+
+
+def test_ctrl_c_while_the_commands_load_prints_no_trace(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "def interrupt(event, args):\n"
+        "    if event == 'import' and args[0] == 'rag_pipeline.cli.refresh':\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.addaudithook(interrupt)\n"
+        "from rag_pipeline.cli import main\n"
+        "sys.exit(main(['corpora']))\n"
+    )
+    environment = Workspace(tmp_path).environment
+    done = subprocess.run([sys.executable, "-c", script], env=environment, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (130, 1), done.stderr
+    assert "stopped" in done.stderr
+
+
+def test_a_dry_run_that_would_stop_at_the_budget_fails(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(yaml="source: {path: files}\nbudget: {tokens_per_refresh: 3}\n", files=PAGES)
+    shown = run(workspace, "refresh", "docs", "--dry-run", check=1).stdout
+    assert "docs: the refresh would stop at the budget: about " in shown

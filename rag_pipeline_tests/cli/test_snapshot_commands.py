@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,19 @@ def test_diff_shows_what_came_and_what_moved(twice: Workspace) -> None:
     shown = run(twice, "diff", "docs", "1", "2").stdout
     assert "+ c.txt" in shown
     assert "ndcg@10" in shown
+
+
+def test_diff_across_embedders_names_both(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    for dimensions in (32, 64):
+        yaml = f"source: {{path: files}}\nembedding: {{provider: hash, dimensions: {dimensions}}}\n"
+        workspace.corpus(yaml=yaml, files={"a.txt": "The lighthouse."})
+        run(workspace, "refresh", "docs")
+    shown = run(workspace, "diff", "docs", "1", "2").stdout
+    assert re.search(r"embedder: before hash/.*\(32 dimensions\), after hash/.*\(64 dimensions\)", shown)
+    found = run_json(workspace, "diff", "docs", "1", "2")
+    assert "(32 dimensions)" in found["embedder_before"]
+    assert "(64 dimensions)" in found["embedder_after"]
 
 
 def test_evaluate_prints_the_figures_by_mode(twice: Workspace) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,6 +101,29 @@ def test_without_limits_everything_is_counted_and_nothing_refused() -> None:
 def test_the_error_names_the_limit_that_was_reached(tokens: int | None, usd: float | None, told: str) -> None:
     with pytest.raises(BudgetError, match=told):
         Budget(tokens=tokens, usd=usd, usd_per_token=0.01).reserve(101)
+
+
+def test_a_single_text_beyond_the_whole_budget_is_told_as_such() -> None:
+    budget = Budget(tokens=100)
+    for tokens in (400, 200):
+        with pytest.raises(BudgetError, match="refresh again to go on"):
+            budget.reserve(tokens)
+    told = (
+        r"a single text needs 200 tokens, more than all of 100 tokens\. Refreshing again cannot help: raise budget\.tokens"
+    )
+    assert re.search(told, str(budget.exhausted()))
+    budget.reserve(60)
+    budget.settle(60, 60)
+    with pytest.raises(BudgetError):
+        budget.reserve(50)
+    assert "refresh again to go on" in str(budget.exhausted()), "the next budget has room for 50"
+
+
+def test_one_token_is_one_token() -> None:
+    budget = Budget(tokens=1)
+    budget.reserve(1)
+    budget.settle(1, 1)
+    assert "1 token spent, the next request would pass 1 token." in str(budget.exhausted())
 
 
 def test_the_error_tells_what_was_spent_in_tokens_and_money() -> None:

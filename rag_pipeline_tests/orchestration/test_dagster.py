@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -180,3 +181,18 @@ def test_the_launchpad_can_ask_for_a_full_rebuild(workspace: Workspace) -> None:
     config = {"resources": {names.SETTINGS_RESOURCE: {"config": {"full": True, "data": str(workspace.data)}}}}
     assert job.execute_in_process(run_config=config).success
     assert workspace.index().snapshot == 2
+
+
+class _StoppedWhileItIsSetUp(RefreshSettings):
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_between_the_steps_stops_the_run_as_ctrl_c_does(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+    workspace.corpus(yaml=YAML, files=PAGES)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_refresh(workspace.config(), _StoppedWhileItIsSetUp(data=str(workspace.data)), Silent())
+    finally:
+        signal.signal(signal.SIGTERM, before)

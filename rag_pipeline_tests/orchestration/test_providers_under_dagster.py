@@ -99,3 +99,23 @@ def test_a_killed_refresh_gives_back_its_place_in_the_pool_and_is_marked_failed(
     with dg.DagsterInstance.from_config(str(workspace.root / "dagster_home")) as instance:
         assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
         assert not instance.event_log_storage.get_concurrency_info("embedding_openai").claimed_slots
+
+
+@pytest.mark.slow
+def test_a_refresh_that_waits_goes_on_when_the_one_it_waits_for_is_killed(workspace: Workspace) -> None:
+    with ProviderServer(dimensions=16, delay=2.0) as server:
+        corpus(workspace, server, "first", texts=200)
+        corpus(workspace, server, "second", texts=2)
+        holder = command(workspace, "refresh", "first")
+        deadline = time.monotonic() + 120
+        while not server.requests and time.monotonic() < deadline:
+            time.sleep(0.05)
+        waiter = command(workspace, "refresh", "second")
+        assert waiter.stderr is not None
+        told = waiter.stderr.readline()
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+        out, err = waiter.communicate(timeout=120)
+    assert "second: embedding waits for a place in the Dagster pool embedding_openai" in told
+    assert waiter.returncode == 0, err
+    assert "second: snapshot 1 published" in out

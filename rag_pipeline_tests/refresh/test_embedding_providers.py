@@ -71,12 +71,25 @@ def test_nothing_changed_asks_nothing_and_needs_no_key(
     assert len(server.requests) == asked
 
 
+def test_a_switch_needs_the_key_although_every_vector_is_cached(
+    workspace: Workspace, server: ProviderServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for line in (hosted(server), "embedding: {provider: static}\n"):
+        corpus(workspace, line)
+        workspace.refresh()
+    monkeypatch.delenv("OPENAI_API_KEY")
+    corpus(workspace, hosted(server))
+    with pytest.raises(CredentialsError, match="OPENAI_API_KEY"):
+        workspace.refresh()
+    assert read_manifest(workspace.context().store).content.embedder.provider == "static"
+
+
 def test_a_missing_key_is_named_before_anything_is_asked(
     workspace: Workspace, server: ProviderServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     corpus(workspace, hosted(server))
-    with pytest.raises(CredentialsError, match="OPENAI_API_KEY"):
+    with pytest.raises(CredentialsError, match=r"^docs: .*OPENAI_API_KEY"):
         workspace.refresh()
     assert not server.requests
 
@@ -185,12 +198,69 @@ class TestBudget:
             workspace.refresh()
         assert not server.requests
 
+    def test_in_money_needs_the_price_of_every_model_of_the_chain(
+        self, workspace: Workspace, server: ProviderServer
+    ) -> None:
+        fallback = f"[{{provider: litellm, model: hosted_vllm/unpriced, api_base: '{server.api_base}'}}]"
+        yaml = hosted(server, usd_per_million_tokens=1.0, fallback=fallback)
+        corpus(workspace, yaml, "budget: {usd_per_refresh: 1.0}\n")
+        with pytest.raises(ConfigError) as caught:
+            workspace.refresh()
+        for words in ("docs/corpus.yaml", "hosted_vllm/unpriced", "embedding.fallback.0.usd_per_million_tokens"):
+            assert words in str(caught.value)
+        assert not server.requests, "nothing was asked, not even for the width that nobody knows"
+
+    def test_that_is_less_than_one_text_needs_says_so(self, workspace: Workspace, server: ProviderServer) -> None:
+        corpus(workspace, hosted(server), "budget: {tokens_per_refresh: 1}\n")
+        with pytest.raises(BudgetError, match=r"^docs: .*a single text needs \d+ tokens, more than all of 1 token\."):
+            workspace.refresh()
+        assert not server.requests
+
+    def test_holds_for_models_on_this_machine_too_text_by_text(self, workspace: Workspace) -> None:
+        corpus(workspace, "embedding: {provider: hash}\n")
+        plan = plan_refresh(workspace.context())
+        corpus(workspace, "embedding: {provider: hash}\n", f"budget: {{tokens_per_refresh: {plan.tokens_to_embed - 1}}}\n")
+        with pytest.raises(BudgetError, match="refresh again to go on"):
+            workspace.refresh()
+        assert workspace.refresh()["embeddings"].embedded == 1
+
     def test_in_money_holds(self, workspace: Workspace, server: ProviderServer) -> None:
         yaml = hosted(server, usd_per_million_tokens=1.0, batch_size=1)
         corpus(workspace, yaml, "budget: {usd_per_refresh: 0.00006}\n")
         with pytest.raises(BudgetError, match=r"budget\.usd_per_refresh"):
             workspace.refresh()
         assert 0 < sum(len(text.split()) for text in server.answered_texts) <= 60
+
+
+class TestDryRun:
+    """Says beforehand what would stop the refresh at once."""
+
+    def plan(self, workspace: Workspace, embedding: str, more: str = "") -> str | None:
+        corpus(workspace, embedding, more)
+        return plan_refresh(workspace.context(dry_run=True)).stops
+
+    def test_a_missing_key_unless_nothing_is_to_be_embedded(
+        self, workspace: Workspace, server: ProviderServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.plan(workspace, hosted(server)) is None
+        workspace.refresh()
+        monkeypatch.delenv("OPENAI_API_KEY")
+        assert self.plan(workspace, hosted(server)) is None
+        workspace.write("kiwi.md", "# Kiwi\n\nThe kiwi does not fly.\n")
+        assert "OPENAI_API_KEY" in (self.plan(workspace, hosted(server)) or "")
+        assert self.plan(workspace, hosted(server, fallback="[{provider: hash}]")) is None
+
+    def test_a_budget_in_money_without_a_price(self, workspace: Workspace, server: ProviderServer) -> None:
+        stops = self.plan(workspace, hosted(server), "budget: {usd_per_refresh: 1.0}\n") or ""
+        assert "docs/corpus.yaml: budget.usd_per_refresh: the price of openai/stub is not known" in stops
+
+    def test_a_budget_that_the_estimate_passes(self, workspace: Workspace, server: ProviderServer) -> None:
+        stops = self.plan(workspace, hosted(server), "budget: {tokens_per_refresh: 20}\n") or ""
+        assert stops.startswith("would stop at the budget: about ")
+        assert "budget.tokens_per_refresh allows 20 tokens" in stops
+        yaml = hosted(server, usd_per_million_tokens=1.0)
+        assert "allows 1e-05 USD" in (self.plan(workspace, yaml, "budget: {usd_per_refresh: 0.00001}\n") or "")
+        assert self.plan(workspace, yaml, "budget: {usd_per_refresh: 1.0}\n") is None
 
 
 class TestBadTexts:
@@ -253,6 +323,37 @@ class TestFallback:
         assert reports["embeddings"].identity_before.startswith("hash/")
         assert read_manifest(workspace.context().store).content.embedder.provider == "openai"
 
+    def test_that_cannot_be_had_either_is_told_with_all_reasons_in_order(
+        self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("VOYAGE_API_KEY", raising=False)
+        with ProviderServer(dimensions=64) as server:
+            closed = server.api_base
+        last = f"{{provider: openai, model: last, dimensions: 64, api_base: '{closed}', retry_seconds: 0.5}}"
+        fallback = f"[{{provider: voyage, model: of-unknown-width}}, {last}]"
+        corpus(
+            workspace,
+            f"embedding: {{provider: openai, model: stub, dimensions: 64, api_base: '{closed}', "
+            f"retry_seconds: 0.5, fallback: {fallback}}}\n",
+        )
+        with pytest.raises(ProviderError) as caught:
+            workspace.refresh()
+        message = str(caught.value)
+        assert message.startswith("docs: ")
+        reasons = ("1. ", "openai/stub", "2. ", "VOYAGE_API_KEY", "3. ", "openai/last")
+        places = [message.index(words) for words in reasons]
+        assert places == sorted(places)
+
+    def test_that_cannot_be_loaded_either_is_told_with_all_reasons(
+        self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("VOYAGE_API_KEY", raising=False)
+        monkeypatch.delenv("OPENAI_API_KEY")
+        unknown = "model: of-unknown-width"
+        corpus(workspace, f"embedding: {{provider: voyage, {unknown}, fallback: [{{provider: openai, {unknown}}}]}}\n")
+        with pytest.raises(CredentialsError, match=r"^docs: .*1\. .*VOYAGE_API_KEY.*2\. .*OPENAI_API_KEY"):
+            workspace.refresh()
+
     def test_is_taken_when_the_first_cannot_be_loaded(self, workspace: Workspace) -> None:
         missing = workspace.root / "no-such-model"
         corpus(workspace, f"embedding: {{provider: local, model: {missing}, fallback: [{{provider: static}}]}}\n")
@@ -266,7 +367,7 @@ class TestFallback:
             workspace.refresh()
             server.close()
             workspace.write("kiwi.md", "# Kiwi\n\nThe kiwi does not fly.\n")
-            with pytest.raises(ProviderError, match="openai/stub"):
+            with pytest.raises(ProviderError, match=r"^docs: .*openai/stub"):
                 workspace.refresh()
         assert len(workspace.index().chunk_ids()) == 10
 
@@ -325,6 +426,20 @@ class TestIdentity:
         with ProviderServer(dimensions=64) as moved:
             corpus(workspace, hosted(moved))
             assert workspace.refresh()["embeddings"].embedded == 0
+
+    def test_another_address_is_published_so_that_searches_ask_there(
+        self, workspace: Workspace, server: ProviderServer
+    ) -> None:
+        corpus(workspace, hosted(server))
+        first = workspace.refresh()["snapshot"]
+        server.close()
+        with ProviderServer(dimensions=64) as moved:
+            corpus(workspace, hosted(moved))
+            assert any("reached elsewhere" in reason for reason in plan_refresh(workspace.context()).reasons)
+            second = workspace.refresh()["snapshot"]
+            assert (second.published, second.snapshot, second.hash) == (True, 2, first.hash)
+            assert workspace.index().search("caracal", mode="vector")[0].source == "caracal.md"
+            assert workspace.refresh()["snapshot"].published is False
 
 
 class TestAuto:

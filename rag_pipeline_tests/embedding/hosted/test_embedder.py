@@ -172,6 +172,18 @@ def test_a_width_that_nobody_wrote_down_is_asked_for_once_and_remembered(tmp_pat
         assert list(json.loads(widths.read_text()).values()) == [48, 48]
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]", b"48", b'{"%s": "48"}', b'{"%s": -1}', b'{"%s": true}'])
+def test_a_damaged_memo_of_widths_is_asked_for_anew_and_rewritten(tmp_path: Path, damage: bytes) -> None:
+    widths = tmp_path / "widths.json"
+    with ProviderServer(dimensions=48) as server:
+        embedder_on(server, "litellm", widths, dimensions=None)
+        (key,) = json.loads(widths.read_bytes())
+        widths.write_bytes(damage.replace(b"%s", key.encode()))
+        assert embedder_on(server, "litellm", widths, dimensions=None).identity.dimensions == 48
+        assert json.loads(widths.read_bytes()) == {key: 48}
+        assert len(server.requests) == 2
+
+
 def test_a_width_that_cannot_be_asked_for_is_not_remembered(tmp_path: Path) -> None:
     with ProviderServer(key="another") as server, pytest.raises(CredentialsError):
         embedder_on(server, "litellm", tmp_path / "widths.json", dimensions=None)

@@ -43,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def run_command(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
@@ -59,9 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             sys.stderr.write(f"rag-pipeline: {error}\n")
         return BAD_USAGE if isinstance(error, (ConfigError, CredentialsError, MissingExtraError, QueryError)) else FAILED
-    except KeyboardInterrupt:
-        sys.stderr.write("rag-pipeline: stopped; a refresh goes on where it was when it is started again\n")
-        return 130
     except BrokenPipeError:
         # The reader of the output (head, less) has left; what Python flushes at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
