@@ -46,9 +46,14 @@ class Analyzer:
 
     Args:
         config: its ``language`` names the Snowball stemmer; ``none`` leaves words as they are.
+
+    Raises:
+        ValueError: the language is ``auto``, which says how one is found and not which.
     """
 
     def __init__(self, config: LexicalConfig) -> None:
+        if config.language == "auto":
+            raise ValueError("language 'auto' must be resolved by the corpus's text before text is analysed")
         self.language = config.language
         self._stemmer: Any = None
         if config.language != "none":

@@ -73,7 +73,7 @@ def test_words_are_stemmed_by_the_language_and_kept_without_one() -> None:
 
 
 def test_every_language_of_the_configuration_has_a_stemmer() -> None:
-    for language in LexicalConfig.model_fields["language"].annotation.__args__:  # type: ignore[union-attr]
+    for language in set(LexicalConfig.model_fields["language"].annotation.__args__) - {"auto"}:  # type: ignore[union-attr]
         assert Analyzer(LexicalConfig(language=language)).terms("xyz")
 
 
@@ -267,7 +267,7 @@ def test_importing_the_module_does_not_load_the_stemmer() -> None:
 
 
 def test_a_query_is_scored_without_stop_words_unless_it_holds_nothing_else() -> None:
-    analyzer = Analyzer(LexicalConfig())
+    analyzer = Analyzer(LexicalConfig(language="english"))
     assert analyzer.query_terms("how do I add a corpus?") == analyzer.terms("add corpus")
     assert analyzer.query_terms("to be or not to be") == analyzer.terms("not")
     assert analyzer.query_terms("the who") == analyzer.terms("the who")
@@ -275,7 +275,7 @@ def test_a_query_is_scored_without_stop_words_unless_it_holds_nothing_else() -> 
 
 
 def test_stop_words_stay_in_the_index() -> None:
-    assert "the" in Analyzer(LexicalConfig()).terms("the who")
+    assert "the" in Analyzer(LexicalConfig(language="english")).terms("the who")
 
 
 def test_a_language_without_a_list_has_no_stop_words() -> None:
