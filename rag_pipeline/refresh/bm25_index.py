@@ -45,7 +45,7 @@ def refresh_bm25_index(context: RefreshContext) -> BM25Report:
     chunks = store.table(CHUNKS)
     if chunks is None:
         raise StoreError(f"{context.corpus.name}: there is no chunks table yet; run its `chunks` stage first")
-    working = read_working_segments(folder)
+    working = _working_segments(context)
     kept = None if context.full else working
     segments = [] if kept is None else list(kept.segments)
     wanted = read(chunks, ["chunk_id"])["chunk_id"].combine_chunks().cast(pa.large_utf8())
@@ -79,6 +79,15 @@ def refresh_bm25_index(context: RefreshContext) -> BM25Report:
     )
     context.reporter.end(f"{report.chunks} chunks, {report.added} added, {report.deleted} deleted")
     return report
+
+
+def _working_segments(context: RefreshContext) -> WorkingSegments | None:
+    try:
+        return read_working_segments(context.store.bm25)
+    except StoreError:
+        if context.full:  # it is only asked which language was there before
+            return None
+        raise
 
 
 def sampled_texts(chunks: Any, without_documents: Set[str] = frozenset()) -> LanguageSample:
