@@ -17,14 +17,10 @@ from collections.abc import Iterable, Mapping
 from rag_pipeline.index.function_words import FUNCTION_WORDS, STEMMED_LANGUAGES
 
 SAMPLED_TEXTS = 256
-"""A share of .6 is known from so many texts to within .03 (one standard deviation)."""
-
-CLEAR_MAJORITY = 0.6
-"""The share of the text that a language needs to be chosen."""
-STILL_PLAUSIBLE = 0.4
-"""The share that it may fall to before another one is chosen: far enough from the other bound for no sample to span."""
-OVERWHELMING = 0.8
-"""The share that a language needs to be chosen where there was no majority before."""
+"""A share of one half is known from so many texts to within .03 (one standard deviation)."""
+TAKES_OVER = 2
+"""How many times the share of the language chosen last another one needs to replace it. Samples of one corpus do not
+differ so much."""
 
 _CHARACTERS_READ = 2000
 _LEAST_HITS = 3
@@ -85,20 +81,20 @@ def corpus_language(texts: Iterable[str], before: str | None = None) -> str:
         before: the language chosen last. It stays as long as it is plausible, since another one rebuilds the index.
 
     Returns:
-        The language that most of the text is written in, "none" where there is no clear majority or that language has no
-        stemmer. English where nothing can be told and nearly all is ASCII: names, code, or too little text.
+        The language that most of the text is written in, however little that is: the stemmer of another language harms
+        little and helps where its language is. "none" where most is in languages without a stemmer. English where
+        nothing can be told and nearly all is ASCII: names, code, or too little text.
     """
     shares = language_shares(texts)
     best = max(sorted(shares), key=lambda language: shares[language])
-    if before == "none":
-        return best if shares[best] >= OVERWHELMING else "none"
-    if before is not None and shares.get(before, 0.0) >= STILL_PLAUSIBLE:
+    chosen_before = max((share for language, share in shares.items() if _stemmed_as(language) == before), default=0.0)
+    if before is not None and shares[best] < TAKES_OVER * chosen_before:
         return before
-    return best if shares[best] >= CLEAR_MAJORITY else "none"
+    return _stemmed_as(best)
 
 
 def language_shares(texts: Iterable[str]) -> Mapping[str, float]:
-    """How much of the words of some texts is of each language for which there is a stemmer, and of none. Sums to 1.
+    """How much of the words of some texts is of each language. "none" is one that is not known. Sums to 1.
 
     Texts that tell nothing by themselves, since they are short, are looked at together. What is not told then counts
     only where hardly any text tells its language.
@@ -111,15 +107,19 @@ def language_shares(texts: Iterable[str]) -> Mapping[str, float]:
         if language is None:
             short.update(words)
         else:
-            weights[language if language in STEMMED_LANGUAGES else "none"] += words.total()
+            weights[language] += words.total()
     language = _language_of(short)
     if language is not None:
-        weights[language if language in STEMMED_LANGUAGES else "none"] += short.total()
+        weights[language] += short.total()
     elif weights.total() <= _LEAST_KNOWN * short.total():
         accented = sum(count for word, count in short.items() if not word.isascii())
         weights["english" if accented <= _MOST_ACCENTED * short.total() else "none"] += max(short.total(), 1)
     total = weights.total()
     return {language: weight / total for language, weight in weights.items()}
+
+
+def _stemmed_as(language: str) -> str:
+    return language if language in STEMMED_LANGUAGES else "none"
 
 
 def text_language(text: str) -> str | None:
