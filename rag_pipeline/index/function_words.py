@@ -1,10 +1,12 @@
 """Function words by which a language is known.
 
 Words that nearly every text of a language holds and that few texts of the other languages hold. Words that several
-languages share are listed with each. Written as they are after NFKC and case folding.
+languages share are listed with each.
 """
 
 from __future__ import annotations
+
+import unicodedata
 
 _WITH_STEMMER = {
     "arabic": """
@@ -12,7 +14,7 @@ _WITH_STEMMER = {
         يجب
     """,
     "armenian": """
-        է են որ այս մի համար հետ նրա ից ու կամ նաև իր որը եւ չէ մեջ եք պետք ոչ ձեր
+        է են որ այս մի համար հետ նրա ից ու կամ նաեւ իր որը եւ չէ մեջ եք պետք ոչ ձեր
     """,
     "basque": """
         eta da ez bat ere dira du izan baina edo beste egin den zen bere dute hau honek dela ditu behar zure
@@ -134,7 +136,7 @@ _WITH_STEMMER = {
 
 _WITHOUT_STEMMER = {
     "afrikaans": """
-        die en is nie van 'n in te het dat vir met op wat ek aan om hierdie moet sal asook of deur as word
+        die en is nie van in te het dat vir met op wat ek aan om hierdie moet sal asook of deur as word
         nog u
     """,
     "albanian": """
@@ -212,6 +214,7 @@ STEMMED_LANGUAGES = frozenset(_WITH_STEMMER)
 """Those that `LexicalConfig.language` names."""
 
 FUNCTION_WORDS: dict[str, frozenset[str]] = {
-    language: frozenset(words.split()) for language, words in {**_WITH_STEMMER, **_WITHOUT_STEMMER}.items()
+    language: frozenset(unicodedata.normalize("NFKC", words.casefold()).split())
+    for language, words in {**_WITH_STEMMER, **_WITHOUT_STEMMER}.items()
 }
-"""By language, also of languages without a stemmer, which would otherwise be taken for their nearest relative."""
+"""By language, case-folded; also of languages without a stemmer, which would be taken for their nearest relative."""

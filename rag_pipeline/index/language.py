@@ -35,7 +35,9 @@ _UNSPACED = re.compile(
 )
 """Scripts whose words the analyzer cuts into pairs of characters: no stemmer sees them."""
 # What follows a dot, a slash or the like is part of a name or an address: the "com" of one is no Portuguese.
-_WORD = re.compile("(?<![\\w./@:\\\\-])[^\\W\\d_](?:[^\\W\\d_]|[\u0300-\u036f\u0900-\u0dff\u200c'])*")
+_WORD = re.compile(
+    "(?<![\\w./@:\\\\-])[^\\W\\d_](?:[^\\W\\d_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff\u200c'])*"
+)
 
 _LANGUAGES_OF = {
     word: [language for language, words in FUNCTION_WORDS.items() if word in words]

@@ -26,7 +26,8 @@ _WORDS = {
         je j tu il elle on nous vous ils elles me m te t se s moi toi lui leur leurs mon ma mes ton ta tes son sa ses notre
         nos votre vos ce cet cette ces c ça ceci cela celui celle ceux celles y
         qui que qu quoi quel quelle quels quelles lequel laquelle lesquels lesquelles dont où quand comment pourquoi combien
-        est sont es suis sommes êtes était étaient être été sera seront serait a ai as avons avez ont avait avaient avoir
+        est est-ce sont es suis sommes êtes était étaient être été sera seront serait
+        a ai as avons avez ont avait avaient avoir
         peut peuvent peux puis pouvez pouvons pouvoir dois doit doivent devez devoir fait faire faut
         et ou mais si donc car ni comme lorsque puisque parce afin alors ainsi aussi très plus
     """,
@@ -48,7 +49,7 @@ _WORDS = {
         мой моя мои твой наш наша ваш этот эта это эти этого этой этом этих тот та то те того той том тех
         что чего чему чем кто кого кому кем какой какая какое какие каких какого который которая которое которые которых
         которого где когда куда откуда почему зачем как сколько чей ли
-        был была было были быть есть будет будут может могут можно должен должна должны
+        был была было были быть есть будет будут могу может можем можете могут можно должен должна должны
         а но или если то что чтобы так как же бы потому также тоже ещё еще уже
     """,
     "turkish": """

@@ -206,7 +206,10 @@ def test_missing_and_exchanged_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not belong"):
         open_bm25(tmp_path, [first.model_copy(update=deletions)], LexicalConfig(language="english"))
     (tmp_path / first.file).unlink()
-    for attempt in (lambda: open_bm25(tmp_path, [first], LexicalConfig(language="english")), lambda: verify_segment(tmp_path, first)):
+    for attempt in (
+        lambda: open_bm25(tmp_path, [first], LexicalConfig(language="english")),
+        lambda: verify_segment(tmp_path, first),
+    ):
         with pytest.raises(StoreError, match=f"{first.file}.*--full"):
             attempt()
 
