@@ -35,7 +35,7 @@ chunking: {{size: 480, overlap: 64}} # tokens of the embedding model; overlap is
 
 embedding: {{provider: static}}      # static: built in, deterministic, no network
 
-lexical: {{language: english}}       # the stemmer of the lexical index; none for no stemming
+lexical: {{language: auto}}          # the stemmer of the lexical index: found in the text, or named; none for no stemming
 
 # When Dagster refreshes it (cron and time zone). Without this block the schedule is there, but stopped.
 # schedule: {{cron: "0 3 * * *", timezone: UTC}}
