@@ -22,7 +22,7 @@ from rag_pipeline.index.bm25 import compact, live_chunk_ids, write_deletions, wr
 from rag_pipeline.index.language import SAMPLED_TEXTS, LanguageSample, corpus_language
 from rag_pipeline.index.store import CHUNKS
 from rag_pipeline.index.working_segments import WorkingSegments, read_working_segments, write_working_segments
-from rag_pipeline.lance import read, scan_keys
+from rag_pipeline.lance import read, scan, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.embeddings import indexed_text
 from rag_pipeline.refresh.garbage import collects_own_garbage
@@ -92,15 +92,16 @@ def _working_segments(context: RefreshContext) -> WorkingSegments | None:
 
 def sampled_texts(chunks: Any, without_documents: Set[str] = frozenset()) -> LanguageSample:
     """The sample of a chunks table that its language is found by."""
+    left_out = pa.array(list(without_documents), pa.string())
+    least = pa.array([], pa.string())
+    for batch in scan(chunks, ["document_id", "content_hash"] if without_documents else ["content_hash"]):
+        if without_documents:
+            batch = batch.filter(pc.invert(pc.is_in(batch["document_id"], value_set=left_out)))
+        different = pa.concat_arrays([least, batch["content_hash"]]).unique()
+        least = different.take(pc.select_k_unstable(different, SAMPLED_TEXTS, [("", "ascending")]))
     sample = LanguageSample()
-    hashes = read(chunks, ["document_id", "content_hash"] if without_documents else ["content_hash"])
-    if without_documents:
-        left_out = pa.array(list(without_documents), pa.string())
-        hashes = hashes.filter(pc.invert(pc.is_in(hashes["document_id"], value_set=left_out)))
-    different = hashes["content_hash"].combine_chunks().unique()
-    least = pc.select_k_unstable(different, SAMPLED_TEXTS, [("", "ascending")])
-    names = different.take(least).to_pylist()
-    for batch in scan_keys(chunks, ["content_hash", "context", "text"], "content_hash", names) if names else ():
+    columns = ["content_hash", "context", "text"]
+    for batch in scan_keys(chunks, columns, "content_hash", least.to_pylist()) if len(least) else ():
         for digest, text in zip(batch["content_hash"].to_pylist(), indexed_text(batch).to_pylist(), strict=True):
             sample.offer(digest, text)
     return sample

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
+from rag_pipeline.index.language import SAMPLED_TEXTS
+from rag_pipeline.index.store import CHUNKS
+from rag_pipeline.lance import read
+from rag_pipeline.refresh.bm25_index import sampled_texts
 from rag_pipeline.refresh.plan import plan_refresh
 from rag_pipeline_tests.conftest import Workspace
-from rag_pipeline_tests.refresh.test_refresh import LENIENT, sources
+from rag_pipeline_tests.refresh.test_refresh import LENIENT, ROWS, sources
 
 GERMAN = (
     "Die Häuser am Hafen sind alt, und die Boote liegen nicht weit davon.",
@@ -125,3 +130,16 @@ def test_the_plan_looks_at_the_texts_that_will_be_there(workspace: Workspace) ->
     report = workspace.refresh()["bm25_index"]
     assert report.language == "german"
     assert any(f"is now {report.language}, before {report.language_before}" in line for line in plan.reasons)
+
+
+def test_the_sample_is_those_distinct_texts_whose_hashes_are_the_least(workspace: Workspace) -> None:
+    records = [{"_id": f"r{number}", "title": "", "text": f"Record {number % 700}."} for number in range(1000)]
+    workspace.corpus(yaml=ROWS, files={"rows.jsonl": "".join(json.dumps(record) + "\n" for record in records)})
+    workspace.refresh()
+    chunks = workspace.context().store.table(CHUNKS)
+    assert chunks is not None
+    rows = read(chunks, ["document_id", "content_hash", "text"]).to_pylist()
+    texts = {row["content_hash"]: row["text"] for row in rows}
+    assert sampled_texts(chunks).items() == sorted(texts.items())[:SAMPLED_TEXTS]
+    left_out = frozenset(row["document_id"] for row in rows if row["content_hash"] == min(texts))
+    assert sampled_texts(chunks, left_out).items() == sorted(texts.items())[1 : SAMPLED_TEXTS + 1]
