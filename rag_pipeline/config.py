@@ -250,13 +250,14 @@ class BudgetConfig(_Strict):
 
 
 class LexicalConfig(_Strict):
-    """How text becomes terms, and which BM25 scores them."""
+    """How text becomes terms, and which BM25 scores them. ``auto`` is resolved to another language by the corpus's text."""
 
     language: Literal[
-        "none", "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "esperanto", "estonian", "finnish",
-        "french", "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali",
-        "norwegian", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish", "yiddish",
-    ] = "english"  # fmt: skip
+        "auto", "none", "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "english", "esperanto",
+        "estonian", "finnish", "french", "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian",
+        "lithuanian", "nepali", "norwegian", "persian", "polish", "portuguese", "romanian", "russian", "serbian", "sesotho",
+        "spanish", "swedish", "tamil", "turkish", "yiddish",
+    ] = "auto"  # fmt: skip
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.5, gt=0, le=10)
     b: float = Field(default=0.75, ge=0, le=1)

@@ -43,7 +43,7 @@ embedding: {{provider: static}}      # static: built in, deterministic, no netwo
 # What one refresh may spend on embedding; it stops before it spends more, and keeps what it has.
 # budget: {{usd_per_refresh: 5, tokens_per_refresh: 20000000}}
 
-lexical: {{language: english}}       # the stemmer of the lexical index; none for no stemming
+lexical: {{language: auto}}          # the stemmer of the lexical index: found in the text, or named; none for no stemming
 
 # When Dagster refreshes it (cron and time zone). Without this block the schedule is there, but stopped.
 # schedule: {{cron: "0 3 * * *", timezone: UTC}}

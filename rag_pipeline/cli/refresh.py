@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif not arguments.json:
             print_line(_summary(outcome))
             _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
+            _print_language(outcome, automatic=corpus.lexical.language == "auto")
             _print_failures(outcome)
     if arguments.json:
         print_json([_outcome_json(outcome) for outcome in outcomes])
@@ -146,6 +147,18 @@ def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
         print_line(f"  {values['tokens']} tokens sent to {values['identity']}, {_money(values['cost_usd'])}")
 
 
+def _print_language(outcome: RefreshOutcome, automatic: bool) -> None:
+    """The language of the lexical index where it was found, when the index was built for it."""
+    report = outcome.reports.get("bm25_index")
+    if report is None:
+        return
+    values = report.model_dump()
+    if values["language_before"] is not None:
+        print_line(f"  the lexical language is now {values['language']}, before {values['language_before']}")
+    elif automatic and values["rebuilt"]:
+        print_line(f"  lexical language auto found {values['language']}")
+
+
 def _print_failures(outcome: RefreshOutcome) -> None:
     failures = _outcome_json(outcome)["failures"]
     for failure in failures[:_FAILURES_SHOWN]:
@@ -200,6 +213,7 @@ def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "cost_usd": embeddings["cost_usd"] if embeddings else None,
         "tokens": embeddings["tokens"] if embeddings else None,
         "embedder": embeddings["identity"] if embeddings else None,
+        "language": reports["bm25_index"]["language"] if "bm25_index" in reports else None,
         "seconds": outcome.seconds,
         "run_id": outcome.run_id,
         "error": outcome.error,

@@ -15,12 +15,13 @@ from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
 from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError, RagPipelineError, SourceError
 from rag_pipeline.hashing import text_hash
+from rag_pipeline.index.language import LanguageSample, corpus_language
 from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.vector_table import same_identity, same_layout, vector_schema
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, read_keys, scan_keys
-from rag_pipeline.refresh.bm25_index import lexical_key
+from rag_pipeline.refresh.bm25_index import lexical_key, sampled_texts
 from rag_pipeline.refresh.chunks import DOCUMENT_COLUMNS, chunk_key, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext, chain_error
 from rag_pipeline.refresh.cutting import cut_document
@@ -59,7 +60,8 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         report = loader.report(sum(known.served for known in removed))
     except SourceError as error:
         stops = str(error)
-    counter.add_unchanged({known.document_id for known in removed})
+    gone = {known.document_id for known in removed}
+    counter.add_unchanged(gone)
     texts, tokens = counter.to_embed()
     return RefreshPlan(
         corpus=context.corpus.name,
@@ -70,7 +72,7 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         tokens_to_embed=tokens,
         cost_usd=_cost(context, tokens),
         embedder=str(context.embedder.identity),
-        reasons=tuple(_reasons(context, state)),
+        reasons=(*_reasons(context, state), *_lexical_reasons(context, counter, gone)),
         stops=stops or _embedding_stops(context, texts, tokens),
     )
 
@@ -121,6 +123,8 @@ class _Counter:
         self._cut_anew: set[str] = set()
         self._present = self._present_keys()
         self.documents = self.chunks = 0
+        self.cut: set[str] = set()
+        self.sample = LanguageSample()
 
     def put(self, row: Row) -> None:
         name = row["document_id"]
@@ -186,10 +190,12 @@ class _Counter:
         old = self._old_texts(row["document_id"])
         self._cut_anew.add(row["document_id"])
         self.documents += 1
+        self.cut.add(row["document_id"])
         for text, tokens in zip(texts, _tokens(context.embedder, texts), strict=True):
             digest = text_hash(text)
             self.chunks += digest not in old
             self._tokens[digest] = tokens
+            self.sample.offer(digest, text)
 
     def _present_keys(self) -> dict[str, str]:
         table = self._context.store.table(CHUNKS)
@@ -223,9 +229,31 @@ def _reasons(context: RefreshContext, state: DocumentsState) -> Iterator[str]:
     served = served_manifest(store)
     if served is not None and served.content.embedder == identity and served.model_access != model_access(context):
         yield "the model is reached elsewhere: a snapshot that says so is published, nothing is embedded for it"
-    working = read_working_segments(store.bm25)
-    if working is not None and working.lexical_key != lexical_key(context):
+
+
+def _lexical_reasons(context: RefreshContext, counter: _Counter, gone: set[str]) -> Iterator[str]:
+    working = read_working_segments(context.store.bm25)
+    if working is None:
+        return
+    language = _language(context, counter, gone, None if context.full else working.language)
+    if working.language is not None and language != working.language:
+        yield f"the lexical language is now {language}, before {working.language}: the lexical index is built anew"
+    elif working.lexical_key != lexical_key(language):
         yield "the lexical configuration has changed: the lexical index is built anew"
+
+
+def _language(context: RefreshContext, counter: _Counter, gone: set[str], before: str | None) -> str:
+    """The language that the `bm25_index` stage will find: by the chunks that stay and by those that documents are cut in."""
+    configured = context.corpus.lexical.language
+    if configured != "auto":
+        return configured
+    if before is not None and not counter.cut and not gone:
+        return before
+    chunks = context.store.table(CHUNKS)
+    if chunks is not None:
+        for digest, text in sampled_texts(chunks, counter.cut | gone).items():
+            counter.sample.offer(digest, text)
+    return corpus_language(counter.sample.texts(), before)
 
 
 def _settings_changed(context: RefreshContext, documents: Any, chunks: Any) -> bool:
