@@ -4,7 +4,7 @@ Start at :meth:`Index.open`.
 """
 
 from rag_pipeline.contracts import Hit
-from rag_pipeline.query.explanation import ArmScore, Explanation, TermScore
+from rag_pipeline.query.explanation import ArmScore, Explanation, RerankEffect, TermScore
 from rag_pipeline.query.index import Index
 
-__all__ = ["ArmScore", "Explanation", "Hit", "Index", "TermScore"]
+__all__ = ["ArmScore", "Explanation", "Hit", "Index", "RerankEffect", "TermScore"]

@@ -75,28 +75,39 @@ class Index:
     def manifest(self) -> Manifest:
         return self._reader.manifest
 
-    def search(self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None) -> list[Hit]:
+    def search(
+        self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+    ) -> list[Hit]:
         """The best ``k`` chunks for a text, best first; fewer when there are not as many.
 
         Args:
             text: taken as words, never as query syntax. A text without a visible character finds nothing.
             mode: `hybrid` fuses `vector` (cosine similarity) and `bm25`.
             where: a SQL condition over the filter columns, which holds in both arms before candidates are chosen.
+            rerank: `none`, `cross-encoder`, `late-interaction`, `litellm` or `llm`, or with its model
+                `cross-encoder:BAAI/bge-reranker-base`; by default what the corpus says for hybrid searches. A hit that
+                was reranked has the reranker's score; hits beyond its candidates follow in fusion's order, with its score.
 
         Raises:
             QueryError: an argument or the condition cannot be understood.
+            RerankingError, CredentialsError, ProviderError, MissingExtraError: the reranker fails. Where the corpus says
+                `rerank_on_failure: fused`, that is a warning on the logger "rag_pipeline.query" instead.
         """
         self._check_arguments(text, k, mode)
-        return self._reader.search(text, k, mode, where)
+        return self._reader.search(text, k, mode, where, rerank)
 
-    async def asearch(self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None) -> list[Hit]:
+    async def asearch(
+        self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+    ) -> list[Hit]:
         """:meth:`search` on a worker thread, so that the event loop goes on."""
-        return await asyncio.to_thread(self.search, text, k, mode, where)
+        return await asyncio.to_thread(self.search, text, k, mode, where, rerank)
 
-    def explain(self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None) -> list[Explanation]:
-        """:meth:`search`, with the rank and score of every hit in each arm and what fusion made of them."""
+    def explain(
+        self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+    ) -> list[Explanation]:
+        """:meth:`search`, with the rank and score of every hit in each arm and what fusion and the reranker made of them."""
         self._check_arguments(text, k, mode)
-        return self._reader.explain(text, k, mode, where)
+        return self._reader.explain(text, k, mode, where, rerank)
 
     def chunk_ids(self) -> set[str]:
         """The ids of all chunks of the snapshot."""

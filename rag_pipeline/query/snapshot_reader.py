@@ -23,11 +23,14 @@ from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.index.vector_table import filter_columns
 from rag_pipeline.lance import damage_as_store_error
 from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
-from rag_pipeline.query.explanation import ArmScore, Explanation, TermScore
+from rag_pipeline.query.explanation import ArmScore, Explanation, RerankEffect, TermScore
 from rag_pipeline.query.filters import RowFilter
 from rag_pipeline.query.fusion import Candidates, Fused, convex_combination, reciprocal_rank_fusion
-from rag_pipeline.query.hits import HIT_COLUMNS, HitColumns, MemoryColumns, TableColumns, make_hit
+from rag_pipeline.query.hits import HIT_COLUMNS, HitColumns, MemoryColumns, TableColumns, indexed_text, make_hit
 from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups
+from rag_pipeline.query.rerank import Reranked, Reranking, as_fused
+from rag_pipeline.query.rerank import rerank as rerank_results
+from rag_pipeline.reranking import chosen
 
 _CANDIDATES_PER_ARM = 100
 """How deep each arm looks at the least; a larger ``k`` looks as deep as ``k``."""
@@ -38,7 +41,7 @@ _ARMS = ("vector", "bm25")
 class _Ranked(NamedTuple):
     """What a search found, and what it looked with."""
 
-    results: list[Fused]
+    reranking: Reranking
     arms: dict[str, Ranking]
     terms: list[str]
     query: npt.NDArray[np.float32] | None
@@ -80,13 +83,14 @@ class SnapshotReader:
     def all_chunk_ids(self) -> set[str]:
         return set(self._chunk_ids.to_pylist())
 
-    def search(self, text: str, k: int, mode: str, where: str | None) -> list[Hit]:
-        ranked = self._rank(text, k, mode, where)
+    def search(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Hit]:
+        ranked = self._rank(text, k, mode, where, rerank)
         return self._hits(ranked)
 
-    def explain(self, text: str, k: int, mode: str, where: str | None) -> list[Explanation]:
-        ranked = self._rank(text, k, mode, where)
-        return [self._explained(ranked, found, hit) for found, hit in zip(ranked.results, self._hits(ranked), strict=True)]
+    def explain(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Explanation]:
+        ranked = self._rank(text, k, mode, where, rerank)
+        results = ranked.reranking.results
+        return [self._explained(ranked, one, hit) for one, hit in zip(results, self._hits(ranked), strict=True)]
 
     def _load_rows(self, table: Any) -> None:
         rows, dimensions = self.manifest.counts.chunks, self.manifest.content.embedder.dimensions
@@ -136,7 +140,25 @@ class SnapshotReader:
     def _name(self) -> str:
         return f"corpus {self.manifest.corpus!r}, snapshot {self.manifest.snapshot}"
 
-    def _rank(self, text: str, k: int, mode: str, where: str | None) -> _Ranked:
+    def _settings(self, mode: str, rerank: str | None) -> RetrievalConfig:
+        """How this search fuses and reranks. The corpus's reranker is for hybrid searches, a named one for any."""
+        return chosen(self._retrieval, "none" if rerank is None and mode != "hybrid" else rerank)
+
+    def _rank(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> _Ranked:
+        settings = self._settings(mode, rerank)
+        reranked = settings.rerank != "none" and _visible(text)
+        wanted = max(k, settings.rerank_candidates) if reranked else k
+        candidates = self._candidates(text, wanted, mode, where)
+        if not reranked:
+            return candidates
+        fused = [one.found for one in candidates.reranking.results]
+        return candidates._replace(reranking=rerank_results(text, fused, self._indexed_texts, settings, k))
+
+    def _indexed_texts(self, rows: list[int]) -> list[str]:
+        return [indexed_text(values) for values in self._columns.rows(rows)]
+
+    def _candidates(self, text: str, k: int, mode: str, where: str | None) -> _Ranked:
+        """The best ``k`` before any reranking."""
         mask = None if where is None else self._filter.mask(where)
         depth = max(k, _CANDIDATES_PER_ARM)
         wanted = _ARMS if mode == "hybrid" else (mode,)
@@ -154,7 +176,7 @@ class SnapshotReader:
             only = arms[mode]
             pairs = zip(only.rows[:k].tolist(), only.scores[:k].tolist(), strict=True)
             results = [Fused(row, score, (rank,), (score,)) for rank, (row, score) in enumerate(pairs, 1)]
-        return _Ranked(results, arms, terms, query, mask, depth)
+        return _Ranked(as_fused(results), arms, terms, query, mask, depth)
 
     def _bm25_matches(self, terms: list[str], mask: npt.NDArray[np.bool_] | None) -> tuple[Ints, Floats]:
         """The rows that hold a query term and are in the mask, and their scores."""
@@ -182,18 +204,20 @@ class SnapshotReader:
         return convex_combination(ranked, candidates, self._retrieval.bm25_weight, self._groups, k)
 
     def _hits(self, ranked: _Ranked) -> list[Hit]:
-        like = [self._groups.rows_like(found.row) for found in ranked.results]
+        results = ranked.reranking.results
+        like = [self._groups.rows_like(one.found.row) for one in results]
         if ranked.mask is not None:
             like = [rows[ranked.mask[rows]] for rows in like]
-        shown = self._columns.rows([found.row for found in ranked.results])
+        shown = self._columns.rows([one.found.row for one in results])
         doubles = sorted({int(row) for rows in like if len(rows) > 1 for row in rows})
         sources = {row: values["source"] for row, values in zip(doubles, self._columns.rows(doubles), strict=True)}
         return [
-            make_hit(rank, found.score, values, [sources[int(row)] for row in rows] if len(rows) > 1 else [])
-            for rank, (found, values, rows) in enumerate(zip(ranked.results, shown, like, strict=True), 1)
+            make_hit(rank, one.score, values, [sources[int(row)] for row in rows] if len(rows) > 1 else [])
+            for rank, (one, values, rows) in enumerate(zip(results, shown, like, strict=True), 1)
         ]
 
-    def _explained(self, ranked: _Ranked, found: Fused, hit: Hit) -> Explanation:
+    def _explained(self, ranked: _Ranked, one: Reranked, hit: Hit) -> Explanation:
+        found = one.found
         scores: dict[str, ArmScore] = {}
         matches = self._bm25.explain(ranked.terms, int(self._ordinal_of_row[found.row]))
         measured = {
@@ -218,12 +242,27 @@ class SnapshotReader:
                     frequency=match.frequency,
                     chunks_with_term=match.document_frequency,
                     idf=match.idf,
+                    weight=match.contribution / match.idf if match.idf else 0.0,
                     contribution=match.contribution,
                 )
                 for match in matches
             ),
             candidates_per_arm=ranked.depth,
+            fused_score=found.score,
+            rerank=_effect(ranked.reranking, one),
         )
+
+
+def _effect(reranking: Reranking, one: Reranked) -> RerankEffect | None:
+    if reranking.reranker is None:
+        return None
+    return RerankEffect(
+        reranker=reranking.reranker,
+        score=one.given,
+        weight=reranking.weight,
+        rank_before=one.rank_before,
+        failure=reranking.failure,
+    )
 
 
 def _visible(text: str) -> bool:

@@ -6,14 +6,17 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-from rag_pipeline.embedding.hosted.calls import Answer, CallError
-from rag_pipeline.embedding.hosted.circuit_breaker import CircuitBreaker
+from rag_pipeline.embedding.hosted.calls import CallError
+from rag_pipeline.embedding.hosted.circuit_breaker import AFTER_EMBEDDING, CircuitBreaker
 from rag_pipeline.embedding.hosted.clock import Clock, SystemClock, time_of_day
 from rag_pipeline.embedding.hosted.rate_limit import RateLimiter
 from rag_pipeline.errors import ProviderError
 
 _log = logging.getLogger("rag_pipeline.embedding")
+
+T = TypeVar("T")
 
 _LONGEST_WAIT = 60.0
 _WORTH_TELLING = 5.0
@@ -23,7 +26,7 @@ class Gate:
     """To be used on one event loop, by all callers of one provider address and model.
 
     Waits between tries grow by a factor of two from ``first_wait`` seconds, each shortened by up to a half at random, so
-    that callers that failed together do not come back together.
+    that callers that failed together do not come back together. Errors end with ``remedy``.
     """
 
     def __init__(
@@ -34,15 +37,17 @@ class Gate:
         tokens_per_minute: int | None = None,
         first_wait: float = 0.5,
         clock: Clock | None = None,
+        remedy: str = AFTER_EMBEDDING,
     ) -> None:
         self.name = name
+        self._remedy = remedy
         self.clock = clock or SystemClock()
         self.first_wait = first_wait
         self._limiter = RateLimiter(requests_per_minute, tokens_per_minute, self.clock)
-        self._breaker = CircuitBreaker(name, self.clock)
+        self._breaker = CircuitBreaker(name, self.clock, remedy)
         self._places = asyncio.Semaphore(concurrency)
 
-    async def call(self, send: Callable[[], Awaitable[Answer]], tokens: int, retry_seconds: float) -> Answer:
+    async def call(self, send: Callable[[], Awaitable[T]], tokens: int, retry_seconds: float) -> T:
         """Send a request, again while that may help and ``retry_seconds`` have not passed since the first try.
 
         Raises:
@@ -66,7 +71,7 @@ class Gate:
                 self._tell(str(failure), max(wait, self._breaker.opened_for))
             await self.clock.sleep(wait)
 
-    async def _try_once(self, send: Callable[[], Awaitable[Answer]], tokens: int, patience: _Patience) -> Answer:
+    async def _try_once(self, send: Callable[[], Awaitable[T]], tokens: int, patience: _Patience) -> T:
         while True:
             probe = await self._breaker.admit(patience.deadline)
             try:
@@ -100,8 +105,8 @@ class Gate:
         pause = self._limiter.paused_for
         if self.clock.monotonic() + pause > patience.deadline:
             raise ProviderError(
-                f"{self.name} has asked for a pause; it is not asked again before {time_of_day(self.clock, pause)}. What "
-                f"was embedded is kept: refresh again then"
+                f"{self.name} has asked for a pause; it is not asked again before {time_of_day(self.clock, pause)}. "
+                f"{self._remedy} then"
             )
 
     def _wait_after(self, failure: CallError, tries: int) -> float:
@@ -112,7 +117,7 @@ class Gate:
     def _given_up(self, failure: CallError, tries: int) -> ProviderError:
         asked = f"; it asks to wait {failure.retry_after:.0f} s" if failure.retry_after else ""
         times = "once" if tries == 1 else f"{tries} times"
-        return ProviderError(f"{failure.error}{asked}; tried {times}. What was embedded is kept: refresh again later")
+        return ProviderError(f"{failure.error}{asked}; tried {times}. {self._remedy} later")
 
     def _tell(self, reason: str, wait: float) -> None:
         if wait >= _WORTH_TELLING:
