@@ -8,6 +8,7 @@ import shutil
 import textwrap
 from typing import Any
 
+from rag_pipeline.cli.missing import missing_lines
 from rag_pipeline.cli.output import print_json, print_line
 from rag_pipeline.cli.warnings import warnings_on_stderr
 from rag_pipeline.query import Explanation, Hit, Index, RerankEffect
@@ -35,6 +36,8 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
         parser.add_argument("--where", metavar="SQL", help="a condition such as \"path LIKE 'ops/%%'\"")
         parser.add_argument("--rerank", metavar="NAME", help=_RERANK)
         parser.add_argument("--snapshot", type=int, metavar="N", help="a kept snapshot instead of the one that is served")
+        if name == "explain":
+            parser.add_argument("--expect", metavar="DOCUMENT_ID", help="show why this document is not among the hits")
         parser.set_defaults(run=run)
 
 
@@ -54,6 +57,8 @@ def run_search(arguments: argparse.Namespace) -> int:
 
 def run_explain(arguments: argparse.Namespace) -> int:
     index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
+    if arguments.expect is not None:
+        return _explain_missing(index, arguments)
     with warnings_on_stderr():
         explanations = index.explain(arguments.query, arguments.k, arguments.mode, arguments.where, arguments.rerank)
     if arguments.json:
@@ -63,6 +68,18 @@ def run_explain(arguments: argparse.Namespace) -> int:
         print_line("nothing found")
     for explanation in explanations:
         _print_explanation(explanation, arguments.mode)
+    return 0
+
+
+def _explain_missing(index: Index, arguments: argparse.Namespace) -> int:
+    with warnings_on_stderr():
+        missing = index.explain_missing(arguments.query, arguments.expect, arguments.mode, arguments.where, arguments.rerank)
+    if arguments.json:
+        values = {**missing.model_dump(mode="json"), "terms_lacking": missing.terms_lacking}
+        print_json({**_head(index, arguments), "expected": values})
+    else:
+        for line in missing_lines(missing):
+            print_line(line)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rag_pipeline.contracts import Hit, Manifest
 from rag_pipeline.errors import QueryError, StoreError
-from rag_pipeline.query.explanation import Explanation
+from rag_pipeline.query.explanation import Explanation, MissingExplanation
 
 if TYPE_CHECKING:
     from rag_pipeline.query.snapshot_reader import SnapshotReader
@@ -108,6 +108,20 @@ class Index:
         """:meth:`search`, with the rank and score of every hit in each arm and what fusion and the reranker made of them."""
         self._check_arguments(text, k, mode)
         return self._reader.explain(text, k, mode, where, rerank)
+
+    def explain_missing(
+        self, text: str, document_id: str, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+    ) -> MissingExplanation:
+        """Why a document is not among the hits of :meth:`search` with these arguments, or where it stands.
+
+        The store's present state is read as well, for a document that could not be read.
+        """
+        from rag_pipeline.query.missing import explain_missing
+
+        self._check_arguments(text, 1, mode)
+        if not isinstance(document_id, str):
+            raise QueryError(f"document_id: expected a string, got {type(document_id).__name__}")
+        return explain_missing(self._reader, text, document_id, mode, where, rerank)
 
     def chunk_ids(self) -> set[str]:
         """The ids of all chunks of the snapshot."""

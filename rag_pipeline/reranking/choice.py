@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from typing import get_args
 
 from pydantic import ValidationError
 
 from rag_pipeline.config import RerankerName, RetrievalConfig
-from rag_pipeline.errors import QueryError
+from rag_pipeline.errors import QueryError, RagPipelineError
 from rag_pipeline.reranking.base import Reranker
 
 _OPTIONS_OF_ONE = ("rerank_model", "rerank_provider", "rerank_revision", "rerank_api_base", "rerank_weight")
 
+_NOT_OF_THE_MODEL = frozenset({"rerank_candidates", "rerank_weight", "rerank_on_failure"})
+
+_SECONDS_BETWEEN_TRIES = 60.0
+"""A model that cannot be had takes seconds to say so: not at every search."""
+
 _loaded: dict[str, Reranker] = {}
+_failed: dict[str, tuple[float, RagPipelineError]] = {}
 _lock = threading.Lock()
 
 
@@ -49,17 +57,26 @@ def chosen(retrieval: RetrievalConfig, rerank: str | None) -> RetrievalConfig:
 
 
 def reranker_for(retrieval: RetrievalConfig) -> Reranker:
-    """The reranker that settings name. Models are loaded once a process.
+    """The reranker that settings name. Models are loaded once a process; one that fails is tried again after a minute.
 
     Raises:
         RerankingError: its model cannot be loaded.
         CredentialsError: its provider's key is missing.
         MissingExtraError: what runs it is not installed.
     """
-    key = retrieval.model_dump_json(include={name for name in RetrievalConfig.model_fields if name.startswith("rerank")})
+    of_the_model = {name for name in RetrievalConfig.model_fields if name.startswith("rerank")} - _NOT_OF_THE_MODEL
+    key = retrieval.model_dump_json(include=of_the_model)
     with _lock:
-        if key not in _loaded:
+        if key in _loaded:
+            return _loaded[key]
+        tried, failure = _failed.get(key, (-math.inf, None))
+        if failure is not None and time.monotonic() - tried < _SECONDS_BETWEEN_TRIES:
+            raise failure.with_traceback(None)
+        try:
             _loaded[key] = _load(retrieval)
+        except RagPipelineError as error:
+            _failed[key] = (time.monotonic(), error)
+            raise
         return _loaded[key]
 
 

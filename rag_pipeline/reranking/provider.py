@@ -17,6 +17,9 @@ from rag_pipeline.errors import CredentialsError, ProviderError, RerankingError
 
 T = TypeVar("T")
 
+_KEY_VARIABLES = {"jina_ai": ("JINA_AI_API_KEY", "JINA_API_KEY", "JINA_AI_TOKEN")}
+"""Any one of these holds the key. LiteLLM's own check does not know the provider (1.110)."""
+
 _CONCURRENCY = 4
 _RETRY_SECONDS = 10.0
 """People wait for a search."""
@@ -50,6 +53,9 @@ class HostedModel:
             MissingExtraError: LiteLLM is not installed.
         """
         missing = missing_variables(self._purpose, self.model, self._api_base)
+        others = _KEY_VARIABLES.get(self.model.split("/")[0], ())
+        if others and not any(os.environ.get(name) for name in others):
+            missing = [others[0]]
         if missing:
             raise CredentialsError(
                 f"{self._purpose}: the environment variable {' and '.join(missing)} is not set; {self.model} needs its "
