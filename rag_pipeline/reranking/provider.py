@@ -52,10 +52,11 @@ class HostedModel:
             CredentialsError: a key is missing; the message names its variable.
             MissingExtraError: LiteLLM is not installed.
         """
-        missing = missing_variables(self._purpose, self.model, self._api_base)
-        others = _KEY_VARIABLES.get(self.model.split("/")[0], ())
-        if others and not any(os.environ.get(name) for name in others):
-            missing = [others[0]]
+        own = _KEY_VARIABLES.get(self.model.split("/")[0])
+        if own is not None:
+            missing = [] if any(os.environ.get(name) for name in own) else [own[0]]
+        else:
+            missing = missing_variables(self._purpose, self.model, self._api_base)
         if missing:
             raise CredentialsError(
                 f"{self._purpose}: the environment variable {' and '.join(missing)} is not set; {self.model} needs its "
