@@ -97,6 +97,11 @@ class StaticEmbedder:
         """The tokens whose vectors are a text's. Takes memory for all texts at once."""
         return self._tokenizer.tokenise(lower_capital_lines(texts))
 
+    @property
+    def vocabulary_size(self) -> int:
+        """How many tokens there are; they are numbered from 0."""
+        return len(self._stored)
+
     def token_vectors(self, tokens: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
         """The model's vector of each token, shape ``(len(tokens), dimensions)``, of any length."""
         return self._stored[tokens].astype(np.float32)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag_pipeline.embedding import static
 from rag_pipeline.reranking.late_interaction import LateInteractionReranker, best_matches, load
 
 
@@ -58,14 +61,34 @@ def test_a_score_does_not_depend_on_the_texts_beside_it(
 )
 def test_the_array_form_equals_the_definition(lengths: list[int], tokens: int, seed: int) -> None:
     numbers = np.random.default_rng(seed)
-    similarities = numbers.uniform(-1, 1, (tokens, sum(lengths)))
-    weights = numbers.uniform(0.1, 2, tokens)
+    similarities = numbers.uniform(-1, 1, (sum(lengths), tokens))
     offsets = np.cumsum([0, *lengths])
-    expected = [
-        sum(weight * max(row[first:last]) for weight, row in zip(weights, similarities, strict=True)) / weights.sum()
-        if last > first
-        else 0.0
-        for first, last in itertools.pairwise(offsets)
-    ]
     if sum(lengths):
-        np.testing.assert_allclose(best_matches(similarities, offsets, weights), expected)
+        expected = [
+            [max(similarities[first:last, token]) if last > first else 0.0 for first, last in itertools.pairwise(offsets)]
+            for token in range(tokens)
+        ]
+        np.testing.assert_array_equal(best_matches(similarities, offsets), expected)
+
+
+def test_scores_are_those_of_the_definition(reranker: LateInteractionReranker) -> None:
+    model = static.load()
+    query, texts = "restart the old gateway, restart it now", ["reboot a router", "Gateways are old.", "now " * 50]
+
+    def vectors(text: str) -> npt.NDArray[np.float64]:
+        return model.token_vectors(model.tokens_of([text]).tokens).astype(np.float64)
+
+    for text, given_score in zip(texts, reranker.scores(query, texts), strict=True):
+        asked, found = vectors(query), vectors(text)
+        weights = np.linalg.norm(asked, axis=1)
+        cosines = (asked / weights[:, None]) @ (found / np.linalg.norm(found, axis=1)[:, None]).T
+        assert given_score == pytest.approx((weights * cosines.max(axis=1)).sum() / weights.sum(), abs=1e-6)
+
+
+def test_a_query_of_any_length_takes_bounded_memory(reranker: LateInteractionReranker) -> None:
+    long = " ".join(f"word{number} {number * 7919}" for number in range(5000))
+    tracemalloc.start()
+    reranker.scores(long, ["a text of some words " * 100] * 50)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 << 20
