@@ -13,7 +13,9 @@ from rag_pipeline.config import RerankerName, RetrievalConfig
 from rag_pipeline.errors import QueryError, RagPipelineError
 from rag_pipeline.reranking.base import Reranker
 
-_OPTIONS_OF_ONE = ("rerank_model", "rerank_provider", "rerank_revision", "rerank_api_base", "rerank_weight")
+_OPTIONS_OF_ONE = frozenset(
+    {"rerank_model", "rerank_provider", "rerank_revision", "rerank_api_base", "rerank_weight", "rerank_batch_size"}
+)
 
 _NOT_OF_THE_MODEL = frozenset({"rerank_candidates", "rerank_weight", "rerank_on_failure"})
 
@@ -31,8 +33,8 @@ def chosen(retrieval: RetrievalConfig, rerank: str | None) -> RetrievalConfig:
     Args:
         retrieval: the corpus's.
         rerank: the search's argument: None for the corpus's reranker, else a name, or name and model as
-            ``cross-encoder:BAAI/bge-reranker-base``. Model, address and weight that the corpus names for another
-            reranker than this one do not hold for it.
+            ``cross-encoder:BAAI/bge-reranker-base``. Model, address, weight and batches that the corpus names for another
+            reranker do not hold for this one, nor its address for a model of another provider.
 
     Raises:
         QueryError: there is no such reranker, or it needs a model that nobody names.
@@ -45,10 +47,13 @@ def chosen(retrieval: RetrievalConfig, rerank: str | None) -> RetrievalConfig:
         raise QueryError(f"rerank: expected one of {', '.join(known)}, or NAME:MODEL, got {rerank!r}")
     kept = set(RetrievalConfig.model_fields) - {"rerank"}
     if name != retrieval.rerank:
-        kept -= set(_OPTIONS_OF_ONE)
+        kept -= _OPTIONS_OF_ONE
     values = {key: getattr(retrieval, key) for key in kept}
-    if model:
-        values |= {"rerank_model": model, "rerank_revision": None}
+    if model and model != retrieval.rerank_model:
+        values |= {"rerank_model": model, "rerank_revision": None, "rerank_weight": None}
+        # Another provider's key must not go to the address of this one.
+        if model.split("/")[0] != (retrieval.rerank_model or "").split("/")[0]:
+            values["rerank_api_base"] = None
     try:
         return RetrievalConfig.model_validate({**values, "rerank": name})
     except ValidationError as error:

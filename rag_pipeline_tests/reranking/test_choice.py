@@ -27,6 +27,13 @@ def test_another_reranker_takes_neither_model_nor_address_of_the_corpus_one() ->
     assert (settings.rerank, settings.rerank_model, settings.rerank_api_base) == ("cross-encoder", None, None)
 
 
+def test_an_address_is_kept_for_another_model_of_its_provider_and_for_no_other_provider() -> None:
+    same = chosen(COHERE, "litellm:cohere/rerank-multilingual-v3.0")
+    assert same.rerank_api_base == COHERE.rerank_api_base
+    assert chosen(COHERE, "litellm:voyage/rerank-2.5").rerank_api_base is None
+    assert chosen(COHERE, "litellm:cohere/rerank-v3.5") == COHERE
+
+
 def test_limits_of_the_corpus_hold_for_every_reranker() -> None:
     retrieval = RetrievalConfig(rerank_candidates=7, rerank_on_failure="fused", bm25_weight=0.5)
     settings = chosen(retrieval, "late-interaction")
