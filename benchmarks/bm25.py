@@ -123,7 +123,7 @@ def compare_scores(folder: Path, texts: Sequence[str], queries: Sequence[str], a
     print(f"(a) {len(texts):,} chunks, {len(queries)} queries: largest difference of a score")
     for variant, reference_class in REFERENCES.items():
         reference = reference_class(lists)
-        index = open_bm25(folder, segments, LexicalConfig(variant=variant))  # type: ignore[arg-type]
+        index = open_bm25(folder, segments, LexicalConfig(language="english", variant=variant))  # type: ignore[arg-type]
         worst = 0.0
         for query in queries:
             terms = analyzer.terms(query)
@@ -141,7 +141,7 @@ def compare_speed(folder: Path, texts: Sequence[str], queries: Sequence[str], an
         verify_segment(folder, segment)
     print(f"    verify {time.process_time() - started:.3f} CPU s")
     started = time.process_time()
-    index = open_bm25(folder, segments, LexicalConfig())
+    index = open_bm25(folder, segments, LexicalConfig(language="english"))
     print(f"    open {time.process_time() - started:.4f} CPU s, {len(segments)} segments")
     analyzed = [analyzer.terms(query) for query in queries]
     cold = median_cpu_ms(lambda terms: index.top(terms, 10), analyzed)
@@ -174,7 +174,7 @@ def main() -> None:
     arguments = parser.parse_args()
     texts = chunk_texts(arguments.folder, arguments.chunks)
     queries = query_texts(texts, arguments.queries)
-    analyzer = Analyzer(LexicalConfig())
+    analyzer = Analyzer(LexicalConfig(language="english"))
     with tempfile.TemporaryDirectory() as folder:
         some = random.Random(3).sample(texts, min(_CHUNKS_COMPARED, len(texts)))
         compare_scores(Path(folder) / "a", some, query_texts(some, arguments.queries), analyzer)

@@ -157,7 +157,7 @@ _HOSTED_KEYS = (
 
 
 class EmbedderConfig(_Strict):
-    """One embedding model and how it is asked; see docs/providers.md.
+    """One embedding model and how it is asked; see docs/providers/README.md.
 
     ``static`` and ``hash`` need no account, no network and no download. ``dimensions`` is asked of models that can give
     several widths. ``query_model`` embeds queries into the same space as ``model``. ``revision`` is for models that
@@ -190,6 +190,8 @@ class EmbedderConfig(_Strict):
     @field_validator("dimensions")
     @classmethod
     def _static_width_is_fixed(cls, dimensions: int | None, others: ValidationInfo) -> int | None:
+        if others.data.get("provider") == "auto" and dimensions is not None:
+            raise ValueError("expected with a provider that is named, since models differ in their widths")
         if others.data.get("provider") == "static" and dimensions not in (None, 256):
             raise ValueError(f"expected 256 or nothing for provider static, got {dimensions}")
         return dimensions
@@ -240,13 +242,14 @@ class BudgetConfig(_Strict):
 
 
 class LexicalConfig(_Strict):
-    """How text becomes terms, and which BM25 scores them."""
+    """How text becomes terms, and which BM25 scores them. ``auto`` is resolved to another language by the corpus's text."""
 
     language: Literal[
-        "none", "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "esperanto", "estonian", "finnish",
-        "french", "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali",
-        "norwegian", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish", "yiddish",
-    ] = "english"  # fmt: skip
+        "auto", "none", "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "english", "esperanto",
+        "estonian", "finnish", "french", "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian",
+        "lithuanian", "nepali", "norwegian", "persian", "polish", "portuguese", "romanian", "russian", "serbian", "sesotho",
+        "spanish", "swedish", "tamil", "turkish", "yiddish",
+    ] = "auto"  # fmt: skip
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.5, gt=0, le=10)
     b: float = Field(default=0.75, ge=0, le=1)

@@ -19,7 +19,7 @@ def faults(workspace: Workspace, yaml: str, name: str = "docs") -> str:
 
 def test_a_source_alone_is_a_whole_configuration(workspace: Workspace) -> None:
     config = load_corpus(workspace.corpus(yaml="source: {path: files}\n"))
-    assert (config.name, config.embedding.provider, config.lexical.language) == ("docs", "static", "english")
+    assert (config.name, config.embedding.provider, config.lexical.language) == ("docs", "static", "auto")
     assert (config.chunking.size, config.chunking.overlap) == (480, 64)
     assert not config.schedule.enabled
     assert config.source_path == workspace.corpora / "docs" / "files"

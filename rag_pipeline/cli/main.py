@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from rag_pipeline.cli import cache, corpora, diff, doctor, evaluate, history, new, refresh, rollback, search
-from rag_pipeline.errors import ConfigError, MissingExtraError, QueryError, RagPipelineError
+from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError, QueryError, RagPipelineError
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         else:
             sys.stderr.write(f"rag-pipeline: {error}\n")
-        return BAD_USAGE if isinstance(error, (ConfigError, QueryError, MissingExtraError)) else FAILED
+        return BAD_USAGE if isinstance(error, (ConfigError, CredentialsError, MissingExtraError, QueryError)) else FAILED
     except KeyboardInterrupt:
         sys.stderr.write("rag-pipeline: stopped; a refresh goes on where it was when it is started again\n")
         return 130

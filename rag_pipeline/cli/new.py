@@ -31,11 +31,19 @@ owners: []                         # ["team:docs", "a.person@example.com"]
 # `rag-pipeline search {name} QUERY --where "year >= 2024"` needs {{year: int}} here.
 metadata: {{}}
 
-chunking: {{size: 480, overlap: 64}} # tokens of the embedding model; overlap is repeated from one chunk to the next
+# chunking: {{size: 480, overlap: 64}}   # tokens of the embedding model; without it 480, or what the model takes
 
 embedding: {{provider: static}}      # static: built in, deterministic, no network
+# Or local, sentence-transformers, voyage, openai, ollama, litellm, auto; docs/providers has a page for each. Their keys:
+# model, dimensions, revision, document_prompt, query_prompt, batch_size, fallback, and for hosted ones api_base,
+# query_model, batch_tokens, concurrency, requests_per_minute, tokens_per_minute, timeout_seconds, retry_seconds,
+# usd_per_million_tokens. The key is taken from the environment: VOYAGE_API_KEY, OPENAI_API_KEY.
+# embedding: {{provider: voyage, model: voyage-4}}
 
-lexical: {{language: english}}       # the stemmer of the lexical index; none for no stemming
+# What one refresh may spend on embedding; it stops before it spends more, and keeps what it has.
+# budget: {{usd_per_refresh: 5, tokens_per_refresh: 20000000}}
+
+lexical: {{language: auto}}          # the stemmer of the lexical index: found in the text, or named; none for no stemming
 
 # When Dagster refreshes it (cron and time zone). Without this block the schedule is there, but stopped.
 # schedule: {{cron: "0 3 * * *", timezone: UTC}}

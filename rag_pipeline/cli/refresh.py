@@ -47,10 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
         elif not arguments.json:
             print_line(_summary(outcome))
             _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
+            _print_language(outcome, automatic=corpus.lexical.language == "auto")
             _print_failures(outcome)
     if arguments.json:
         print_json([_outcome_json(outcome) for outcome in outcomes])
-    return 1 if any(outcome.error is not None for outcome in outcomes) else 0
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if not failed:
+        return 0
+    return 2 if all(outcome.misconfigured for outcome in failed) else 1
 
 
 def _chosen(names: list[str]) -> list[CorpusConfig]:
@@ -80,7 +84,9 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
     from rag_pipeline.refresh.plan import plan_refresh
 
     plans = [
-        plan_refresh(RefreshContext(corpus, data_root(), full=arguments.full, allow_deletes=arguments.allow_deletes))
+        plan_refresh(
+            RefreshContext(corpus, data_root(), full=arguments.full, allow_deletes=arguments.allow_deletes, dry_run=True)
+        )
         for corpus in corpora
     ]
     if arguments.json:
@@ -108,7 +114,9 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
 def _money(cost: float | None) -> str:
     if cost is None:
         return "cost unknown"
-    return f"{cost:.4f} USD" if cost else "no cost"
+    if not cost:
+        return "no cost"
+    return f"{cost:.4f} USD" if cost >= 0.0001 else "less than 0.0001 USD"
 
 
 def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
@@ -125,6 +133,18 @@ def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
         print_line(f"  the embedder is now {values['identity']}, before {values['identity_before']}")
     if values["cost_usd"] != 0:
         print_line(f"  {values['tokens']} tokens sent to {values['identity']}, {_money(values['cost_usd'])}")
+
+
+def _print_language(outcome: RefreshOutcome, automatic: bool) -> None:
+    """The language of the lexical index where it was found, when the index was built for it."""
+    report = outcome.reports.get("bm25_index")
+    if report is None:
+        return
+    values = report.model_dump()
+    if values["language_before"] is not None:
+        print_line(f"  the lexical language is now {values['language']}, before {values['language_before']}")
+    elif automatic and values["rebuilt"]:
+        print_line(f"  lexical language auto found {values['language']}")
 
 
 def _print_failures(outcome: RefreshOutcome) -> None:
@@ -181,6 +201,7 @@ def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "cost_usd": embeddings["cost_usd"] if embeddings else None,
         "tokens": embeddings["tokens"] if embeddings else None,
         "embedder": embeddings["identity"] if embeddings else None,
+        "language": reports["bm25_index"]["language"] if "bm25_index" in reports else None,
         "seconds": outcome.seconds,
         "run_id": outcome.run_id,
         "error": outcome.error,

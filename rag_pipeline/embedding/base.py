@@ -85,6 +85,8 @@ def unit_vectors(sums: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
 def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Scale the rows that a model gave to length 1, shape ``(n, dimensions)``; a zero row stays one."""
     rows = vectors.astype(np.float64)
+    # Rows that hold infinity become NaN, which is for the caller to find.
     length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     length[length == 0] = 1
-    return np.asarray(rows / length[:, None], dtype=np.float32)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(rows / length[:, None], dtype=np.float32)

@@ -19,8 +19,12 @@ _loaded: dict[str, Embedder] = {}
 _lock = threading.Lock()
 
 
-def embedder_for(config: EmbedderConfig, cache_folder: Path | None = None) -> Embedder:
+def embedder_for(config: EmbedderConfig, cache_folder: Path | None = None, remember: bool = True) -> Embedder:
     """The embedder that a corpus asks for. Models are loaded once a process.
+
+    Args:
+        cache_folder: the folder of the embedding cache, which knows the widths of models that had to be asked for theirs.
+        remember: whether another width may be written down there.
 
     Raises:
         EmbeddingError: its model cannot be loaded.
@@ -30,7 +34,7 @@ def embedder_for(config: EmbedderConfig, cache_folder: Path | None = None) -> Em
     key = config.model_dump_json(exclude={"fallback"}, exclude_defaults=True)
     with _lock:
         if key not in _loaded:
-            embedder = _load(config, cache_folder)
+            embedder = _load(config, cache_folder, remember)
             # Two configurations may come to the same embedder. What is hosted differs in more than its identity.
             _loaded[key] = embedder if config.provider in HOSTED_PROVIDERS else _same_as_before(embedder)
         return _loaded[key]
@@ -82,11 +86,11 @@ def embedder_of(identity: EmbedderIdentity, query_model: str | None = None, acce
     return embedder
 
 
-def _load(config: EmbedderConfig, cache_folder: Path | None) -> Embedder:
+def _load(config: EmbedderConfig, cache_folder: Path | None, remember: bool) -> Embedder:
     if config.provider in HOSTED_PROVIDERS:
         from rag_pipeline.embedding.hosted.build import hosted_embedder
 
-        return hosted_embedder(config, cache_folder / WIDTHS_FILE if cache_folder is not None else None)
+        return hosted_embedder(config, cache_folder / WIDTHS_FILE if cache_folder is not None else None, remember)
     if config.provider == "local":
         from rag_pipeline.embedding.fastembed_models import load as load_fastembed_model
 

@@ -29,7 +29,7 @@ import pyarrow as pa
 from rag_pipeline.config import LexicalConfig
 from rag_pipeline.index.stop_words import STOP_WORDS
 
-ANALYZER_VERSION = 1
+ANALYZER_VERSION = 2
 """Raised whenever the same text would give other terms: an index of another version is built anew."""
 
 MAX_TERM_LENGTH = 64
@@ -45,10 +45,13 @@ class Analyzer:
     """Turns text into terms as one configuration says. Safe to share between threads.
 
     Args:
-        config: its ``language`` names the Snowball stemmer; ``none`` leaves words as they are.
+        config: its ``language`` names the Snowball stemmer; ``none`` leaves words as they are, and ``auto`` must be
+            resolved before (`index.language`).
     """
 
     def __init__(self, config: LexicalConfig) -> None:
+        if config.language == "auto":
+            raise ValueError("language 'auto' must be resolved by the corpus's text before text is analysed")
         self.language = config.language
         self._stemmer: Any = None
         if config.language != "none":
@@ -291,8 +294,8 @@ class _Word(NamedTuple):
 
 _LEVELS = tuple(map(re.compile, (r"[/\\:@&]+", r"\.", r"[-\u2010]", r"(?<=\+\+)(?=\w)")))
 """Where names come apart, the loosest bond first: paths, dots, hyphens, ``C++17``."""
-_HYPHENS = 2
-_VERSION = re.compile(r"[vV]\d+\.")
+_DOTS, _HYPHENS = 1, 2
+_VERSION = re.compile(r"([vV]?)(\d+(?:\.\d+)+)")
 _SHORTEST_RUN = 3
 _ENCODED_LENGTH = 12
 _CHANGE = re.compile(r"[a-z](?=[A-Z\d])|[A-Z](?=[A-Z][a-z]|\d)|\d(?=[A-Za-z])")
@@ -323,8 +326,11 @@ def _split(name: str, level: int, language: str) -> Iterator[_Word]:
     elif len(parts) > 1:
         whole = _fold(name, language).replace("\u2010", "-")
         yield _Word(whole, False)
-        if _VERSION.match(name):
-            yield _Word(whole[1:], False)
+        if level == _DOTS and (version := _VERSION.match(name)):
+            if version[1]:
+                yield _Word(whole[1:], False)
+            if version.end() < len(name):
+                yield _Word(version[2], False)  # 1.2.3 of 1.2.3-rc1
     for part in parts:
         yield from _split(part, level + 1, language)
 

@@ -15,9 +15,13 @@ _FILE = "working.json"
 
 
 class WorkingSegments(Contract):
-    """``lexical_key`` is the hash over all that decides how text becomes terms: another one rebuilds everything."""
+    """``lexical_key`` is the hash over all that decides how text becomes terms: another one rebuilds everything.
+
+    ``language`` is the one that the segments were analysed in, found or configured; files of before it was kept lack it.
+    """
 
     lexical_key: str
+    language: str | None = None
     segments: tuple[BM25Segment, ...]
 
 

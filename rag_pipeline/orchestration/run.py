@@ -12,25 +12,30 @@ import dagster as dg
 
 from rag_pipeline.config import CorpusConfig
 from rag_pipeline.contracts import Contract
-from rag_pipeline.errors import ConfigError
+from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.corpus_definitions import build_definitions
 from rag_pipeline.orchestration.dead_runs import fail_dead_runs, process_tags
 from rag_pipeline.orchestration.resources import RefreshSettings, listener
 from rag_pipeline.refresh import Reporter
 
+_MISCONFIGURED = {error.__name__ for error in (ConfigError, CredentialsError, MissingExtraError)}
 _log = logging.getLogger("rag_pipeline.orchestration")
 
 
 @dataclass(frozen=True)
 class RefreshOutcome:
-    """What came of one run. ``error`` is None when it succeeded; ``reports`` hold the stages that finished."""
+    """What came of one run. ``error`` is None when it succeeded; ``reports`` hold the stages that finished.
+
+    ``misconfigured`` tells a failure that configuration, environment or installation is to blame for.
+    """
 
     corpus: str
     run_id: str
     seconds: float
     error: str | None
     trace: str | None = None
+    misconfigured: bool = False
     reports: dict[str, Contract] = field(default_factory=dict)
 
 
@@ -89,6 +94,7 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
         seconds=round(time.perf_counter() - started, 3),
         error=None if result.success else _error(result),
         trace=None if result.success else _trace(result),
+        misconfigured=not result.success and _misconfigured(result),
         reports=recording.reports,
     )
 
@@ -125,6 +131,15 @@ def _error(result: dg.ExecuteInProcessResult) -> str:
                 cause = failure.error.cause or failure.error
                 return cause.message.strip()
     return "the run failed without saying why; see it in the Dagster UI"
+
+
+def _misconfigured(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether the first step that failed did so because of configuration or installation."""
+    for event in result.all_events:
+        error = event.step_failure_data.error if event.is_step_failure else None
+        if error is not None:
+            return (error.cause or error).cls_name in _MISCONFIGURED
+    return False
 
 
 def _trace(result: dg.ExecuteInProcessResult) -> str | None:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rag_pipeline.chunking import CHUNKER_VERSION
 from rag_pipeline.config import ChunkingConfig, CorpusConfig, EmbedderConfig
 from rag_pipeline.contracts import Tokenizer
 from rag_pipeline.embedding import Embedder, embedder_for
 from rag_pipeline.embedding.cache import EmbeddingCache
-from rag_pipeline.errors import ConfigError
+from rag_pipeline.errors import ConfigError, EmbeddingError, MissingExtraError, ProviderError, RagPipelineError
 from rag_pipeline.hashing import value_hash
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.refresh.embedding_record import read_embedding_record
@@ -25,12 +25,18 @@ _SMALLEST_CHUNK = 8
 Found = TypeVar("Found")
 
 
+class _Chain(NamedTuple):
+    configs: tuple[EmbedderConfig, ...]
+    embedders: tuple[Embedder, ...]
+    unavailable: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class RefreshContext:
     """One corpus, its store, and how it is to be refreshed.
 
     ``full`` reads and rebuilds everything, whatever looks unchanged. ``allow_deletes`` lifts the safety limit on what
-    may vanish. ``run_id`` is recorded in the manifest.
+    may vanish. ``run_id`` is recorded in the manifest. ``dry_run`` writes nothing.
     """
 
     corpus: CorpusConfig
@@ -39,6 +45,7 @@ class RefreshContext:
     allow_deletes: bool = False
     run_id: str | None = None
     reporter: Reporter = field(default_factory=Silent)
+    dry_run: bool = False
     _caches: dict[str, EmbeddingCache] = field(default_factory=dict, init=False, repr=False, compare=False)
     _found: dict[str, tuple[list[tuple[str, int]], Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -79,15 +86,33 @@ class RefreshContext:
         """The hash over the chunking settings and the tokenizer: with another one every document is cut again."""
         return value_hash({**self.chunking_settings, "tokenizer": self.tokenizer.key})
 
-    @cached_property
-    def embedder_configs(self) -> tuple[EmbedderConfig, ...]:
-        """The configured embedders in the order in which a refresh tries them; a folder as model is an absolute path."""
-        return tuple(self._with_model_folder(config) for config in self.corpus.embedding.chain)
+    @property
+    def embedders(self) -> tuple[Embedder, ...]:
+        """The embedders in the order in which a refresh tries them: of a chain those that can be had.
+
+        Raises:
+            EmbeddingError, MissingExtraError, ProviderError: there is none, as the first one says.
+        """
+        return self._chain.embedders
+
+    @property
+    def unavailable(self) -> tuple[str, ...]:
+        """Why embedders of the chain cannot even be loaded."""
+        return self._chain.unavailable
 
     @cached_property
-    def embedders(self) -> tuple[Embedder, ...]:
-        """The embedders of the chain."""
-        return tuple(embedder_for(config, self.store.embeddings) for config in self.embedder_configs)
+    def _chain(self) -> _Chain:
+        found: list[tuple[EmbedderConfig, Embedder]] = []
+        failures: list[RagPipelineError] = []
+        for config in map(self._with_model_folder, self.corpus.embedding.chain):
+            try:
+                found.append((config, embedder_for(config, self.store.embeddings, remember=not self.dry_run)))
+            except (EmbeddingError, MissingExtraError, ProviderError) as error:
+                failures.append(error)
+        if not found:
+            raise failures[0]
+        configs, embedders = zip(*found, strict=True)
+        return _Chain(configs, embedders, tuple(map(str, failures)))
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -101,7 +126,8 @@ class RefreshContext:
 
     @property
     def embedder_config(self) -> EmbedderConfig:
-        return self.embedder_configs[self._chosen]
+        """The configuration of ``embedder``; a folder as model is an absolute path."""
+        return self._chain.configs[self._chosen]
 
     @property
     def _chosen(self) -> int:

@@ -42,7 +42,7 @@ def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     if chunks is None:
         raise StoreError(f"{context.corpus.name}: there is no chunks table yet; run its `chunks` stage first")
     hashes = pc.unique(read(chunks, ["content_hash"])["content_hash"])
-    turned_from: list[str] = []
+    turned_from = list(context.unavailable)
     spending = Spending(context)
     for embedder in context.embedders:
         try:
@@ -104,7 +104,8 @@ def _refused(context: RefreshContext, chunks: Any, refused: SomeRefusedError) ->
             f"{reasons[row['content_hash']]}"
         )
     return (
-        f"{context.corpus.name}: {len(reasons)} texts were refused, all others are embedded and kept: {'; '.join(shown)}. "
+        f"{context.corpus.name}: {len(reasons)} {'text was' if len(reasons) == 1 else 'texts were'} refused, all others are "
+        f"embedded and kept: {'; '.join(shown)}. "
         f"Mend or exclude these documents, and refresh again"
     )
 

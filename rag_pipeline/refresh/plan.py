@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_pipeline.contracts import Contract
 from rag_pipeline.embedding import Embedder
@@ -13,17 +14,19 @@ from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
 from rag_pipeline.errors import SourceError
 from rag_pipeline.hashing import text_hash
+from rag_pipeline.index.language import LanguageSample, corpus_language
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.vector_table import same_identity, same_layout, vector_schema
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, read_keys, scan_keys
-from rag_pipeline.refresh.bm25_index import lexical_key
+from rag_pipeline.refresh.bm25_index import lexical_key, sampled_texts
 from rag_pipeline.refresh.chunks import DOCUMENT_COLUMNS, chunk_key, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.cutting import cut_document
 from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of
 from rag_pipeline.refresh.document_state import DocumentsState, parse_key
 from rag_pipeline.refresh.documents import load_source, removed_documents
+from rag_pipeline.refresh.embeddings import indexed_text
 from rag_pipeline.refresh.reconcile import keys_by_document
 from rag_pipeline.refresh.reports import DocumentsReport
 
@@ -54,7 +57,8 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         report = loader.report(sum(known.served for known in removed))
     except SourceError as error:
         stops = str(error)
-    counter.add_unchanged({known.document_id for known in removed})
+    gone = {known.document_id for known in removed}
+    counter.add_unchanged(gone)
     texts, tokens = counter.to_embed()
     return RefreshPlan(
         corpus=context.corpus.name,
@@ -65,7 +69,7 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         tokens_to_embed=tokens,
         cost_usd=_cost(context, tokens),
         embedder=str(context.embedder.identity),
-        reasons=tuple(_reasons(context, state)),
+        reasons=(*_reasons(context, state), *_lexical_reasons(context, counter, gone)),
         stops=stops,
     )
 
@@ -85,8 +89,12 @@ class _Counter:
         self._context = context
         self._tokens: dict[str, int] = {}
         self._given: set[str] = set()
+        self._gone: set[str] = set()
+        self._cut_anew: set[str] = set()
         self._present = self._present_keys()
         self.documents = self.chunks = 0
+        self.cut: set[str] = set()
+        self.sample = LanguageSample()
 
     def put(self, row: Row) -> None:
         name = row["document_id"]
@@ -106,6 +114,7 @@ class _Counter:
 
     def add_unchanged(self, removed: set[str]) -> None:
         """The documents that stay as they are, and are cut again because a configuration has changed."""
+        self._gone = removed
         table = self._context.store.table(DOCUMENTS)
         if table is None:
             return
@@ -123,19 +132,40 @@ class _Counter:
         """How many texts have no vector yet, and their tokens."""
         context = self._context
         cache = EmbeddingCache(context.store.embeddings, context.embedder.identity)
+        self._add_kept_chunks(cache)
         missing = cache.missing(pa.array(list(self._tokens), pa.string())).to_pylist()
         return len(missing), sum(self._tokens[digest] for digest in missing)
+
+    def _add_kept_chunks(self, cache: EmbeddingCache) -> None:
+        """The texts of chunks that stay, where the embedder has none of their vectors: it is another one than before."""
+        table = self._context.store.table(CHUNKS)
+        if table is None:
+            return
+        unknown = cache.missing(pc.unique(read(table, ["content_hash"])["content_hash"]))
+        if not len(unknown):
+            return
+        left = pa.array(sorted(self._cut_anew | self._gone), pa.string())
+        columns = ["document_id", "content_hash", "context", "text"]
+        for batch in scan_keys(table, columns, "content_hash", unknown.to_pylist()):
+            batch = batch.filter(pc.invert(pc.is_in(batch["document_id"], value_set=left)))
+            if batch.num_rows:
+                texts = indexed_text(batch).to_pylist()
+                counts = _tokens(self._context.embedder, texts)
+                self._tokens |= dict(zip(batch["content_hash"].to_pylist(), counts, strict=True))
 
     def _cut(self, row: Row) -> None:
         context = self._context
         chunks = cut_document(context, row["document_id"], parsed_of(row))
         texts = [chunk.indexed_text for chunk in chunks]
         old = self._old_texts(row["document_id"])
+        self._cut_anew.add(row["document_id"])
         self.documents += 1
+        self.cut.add(row["document_id"])
         for text, tokens in zip(texts, _tokens(context.embedder, texts), strict=True):
             digest = text_hash(text)
             self.chunks += digest not in old
             self._tokens[digest] = tokens
+            self.sample.offer(digest, text)
 
     def _present_keys(self) -> dict[str, str]:
         table = self._context.store.table(CHUNKS)
@@ -166,9 +196,31 @@ def _reasons(context: RefreshContext, state: DocumentsState) -> Iterator[str]:
         yield f"the embedder is now {identity}: every text without a cached vector of it is embedded"
     elif vectors is not None and not same_layout(vectors, vector_schema(identity, corpus.metadata)):
         yield "the metadata columns have changed: the vector table is written anew, nothing is embedded for it"
-    working = read_working_segments(store.bm25)
-    if working is not None and working.lexical_key != lexical_key(context):
+
+
+def _lexical_reasons(context: RefreshContext, counter: _Counter, gone: set[str]) -> Iterator[str]:
+    working = read_working_segments(context.store.bm25)
+    if working is None:
+        return
+    language = _language(context, counter, gone, None if context.full else working.language)
+    if working.language is not None and language != working.language:
+        yield f"the lexical language is now {language}, before {working.language}: the lexical index is built anew"
+    elif working.lexical_key != lexical_key(language):
         yield "the lexical configuration has changed: the lexical index is built anew"
+
+
+def _language(context: RefreshContext, counter: _Counter, gone: set[str], before: str | None) -> str:
+    """The language that the `bm25_index` stage will find: by the chunks that stay and by those that documents are cut in."""
+    configured = context.corpus.lexical.language
+    if configured != "auto":
+        return configured
+    if before is not None and not counter.cut and not gone:
+        return before
+    chunks = context.store.table(CHUNKS)
+    if chunks is not None:
+        for digest, text in sampled_texts(chunks, counter.cut | gone).items():
+            counter.sample.offer(digest, text)
+    return corpus_language(counter.sample.texts(), before)
 
 
 def _settings_changed(context: RefreshContext, documents: Any, chunks: Any) -> bool:

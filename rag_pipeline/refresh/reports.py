@@ -65,12 +65,16 @@ class VectorTableReport(Contract):
 
 
 class BM25Report(Contract):
+    """``language_before`` is set when the language is another one than before, which rebuilds the index."""
+
     chunks: int
     added: int
     deleted: int
     segments: int
     bytes: int
     rebuilt: bool
+    language: str
+    language_before: str | None = None
 
 
 class SnapshotReport(Contract):

@@ -12,7 +12,7 @@ from rag_pipeline.index.analyzer import ANALYZER_VERSION
 from rag_pipeline.index.retention import maintain
 from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer, served_manifest
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
-from rag_pipeline.index.working_segments import read_working_segments
+from rag_pipeline.index.working_segments import WorkingSegments, read_working_segments
 from rag_pipeline.lance import read
 from rag_pipeline.refresh.chunks import chunk_keys, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
@@ -40,7 +40,7 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
         raise StoreError(f"{context.corpus.name}: run the stages before `snapshot` first")
     columns = read(documents, ["document_id", "status", "document_hash"])
     rows = list(zip(*(columns[name].to_pylist() for name in columns.column_names), strict=True))
-    content = _content(context, {name: digest for name, status, digest in rows if status != FAILED})
+    content = _content(context, working, {name: digest for name, status, digest in rows if status != FAILED})
     counts = Counts(
         documents=len(content.documents),
         stale_documents=sum(status == STALE for _, status, _ in rows),
@@ -84,13 +84,14 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     return _report(manifest, served, published=True, dropped=len(done.snapshots_dropped))
 
 
-def _content(context: RefreshContext, documents: dict[str, str]) -> SnapshotContent:
+def _content(context: RefreshContext, working: WorkingSegments, documents: dict[str, str]) -> SnapshotContent:
     corpus = context.corpus
+    language = working.language or corpus.lexical.language
     return SnapshotContent(
         embedder=context.embedder.identity,
         query_model=context.embedder_config.query_model,
         chunking=context.chunking_settings,
-        lexical={**corpus.lexical.model_dump(mode="json"), "analyzer": ANALYZER_VERSION},
+        lexical={**corpus.lexical.model_dump(mode="json"), "language": language, "analyzer": ANALYZER_VERSION},
         retrieval=corpus.retrieval.model_dump(mode="json"),
         metadata_columns=dict(corpus.metadata),
         documents=documents,

@@ -12,8 +12,15 @@ from rag_pipeline.config import RetrievalConfig
 from rag_pipeline.embedding.hosted.background import run
 from rag_pipeline.embedding.hosted.calls import CallError
 from rag_pipeline.embedding.hosted.gate import Gate
-from rag_pipeline.embedding.hosted.litellm_library import Asked, NoRetries, failure_of, load_litellm, missing_variables
-from rag_pipeline.errors import CredentialsError, ProviderError, RerankingError
+from rag_pipeline.embedding.hosted.litellm_library import (
+    Asked,
+    NoRetries,
+    answer_of,
+    check_variables,
+    load_litellm,
+    missing_variables,
+)
+from rag_pipeline.errors import ProviderError, RagPipelineError, RerankingError
 
 T = TypeVar("T")
 
@@ -43,7 +50,7 @@ class HostedModel:
         self._timeout = settings.rerank_timeout_seconds
         self._function = function
         self._purpose = f"retrieval.rerank {settings.rerank}"
-        self._asked = Asked(self.model, "retrieval.rerank_", api, RerankingError)
+        self._asked = Asked(self.model, "retrieval.rerank_", api, RerankingError, api_base=self._api_base)
         self.gate = _gate(os.getpid(), self.name, self._api_base)
 
     def check_credentials(self) -> None:
@@ -52,16 +59,14 @@ class HostedModel:
             CredentialsError: a key is missing; the message names its variable.
             MissingExtraError: LiteLLM is not installed.
         """
+        variable = None
         own = _KEY_VARIABLES.get(self.model.split("/")[0])
         if own is not None:
-            missing = [] if any(os.environ.get(name) for name in own) else [own[0]]
+            variable = next((name for name in own if os.environ.get(name)), None)
+            missing = [own[0]] if variable is None else []
         else:
             missing = missing_variables(self._purpose, self.model, self._api_base)
-        if missing:
-            raise CredentialsError(
-                f"{self._purpose}: the environment variable {' and '.join(missing)} is not set; {self.model} needs its "
-                f"key there"
-            )
+        check_variables(self._purpose, self.model, missing, variable)
 
     def ask(self, requests: Sequence[dict[str, Any]], read: Callable[[Any, int], T]) -> list[T]:
         """Send requests, some at a time, each again while that may help.
@@ -85,7 +90,9 @@ class HostedModel:
             try:
                 return await asyncio.gather(*tasks)
             except CallError as failure:
-                error = failure.error
+                error: RagPipelineError = failure.error
+            except ProviderError as failed:
+                error = ProviderError(f"{failed}. Search again later")
             finally:
                 for task in tasks:
                     task.cancel()
@@ -103,16 +110,10 @@ class HostedModel:
         arguments = {**request, "model": self.model, "timeout": self._timeout, "max_retries": NoRetries(0), "num_retries": 0}
         if self._api_base is not None:
             arguments["api_base"] = self._api_base
-        failure: CallError | None = None
-        try:
-            return await send(**arguments)
-        except Exception as error:  # noqa: BLE001 - LiteLLM raises whatever its providers' clients do; all of it is sorted here
-            failure = failure_of(self._asked, error)
-        # Outside of the handler, so that no trace of ours holds theirs, which may quote the key.
-        raise failure
+        return await answer_of(self._asked, send(**arguments), self._timeout)
 
 
 @lru_cache(maxsize=64)
 def _gate(process: int, name: str, address: str | None) -> Gate:
     """All searches of a process that ask one model share its health. A forked process has a loop of its own."""
-    return Gate(name, _CONCURRENCY, remedy="Search again")
+    return Gate(name, _CONCURRENCY)

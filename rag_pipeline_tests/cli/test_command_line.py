@@ -113,6 +113,19 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> N
     assert not workspace.data.exists()
 
 
+def test_a_refresh_says_which_language_it_found(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(files={"a.txt": "Die Häuser sind alt, und das Boot ist nicht weit von dem Hafen."})
+    assert "lexical language auto found german" in run(workspace, "refresh", "docs").stdout
+    assert "lexical language" not in run(workspace, "refresh", "docs").stdout
+    workspace.write("a.txt", "The houses are old, and the boat is not far from the harbour.")
+    (plan,) = run_json(workspace, "refresh", "docs", "--dry-run")
+    assert plan["reasons"] == ["the lexical language is now english, before german: the lexical index is built anew"]
+    assert "the lexical language is now english, before german" in run(workspace, "refresh", "docs").stdout
+    (report,) = run_json(workspace, "refresh", "docs")
+    assert report["language"] == "english"
+
+
 def test_new_writes_a_corpus_that_refreshes(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     source = tmp_path / "somewhere" / "pages"

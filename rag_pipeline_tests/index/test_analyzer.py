@@ -73,7 +73,7 @@ def test_words_are_stemmed_by_the_language_and_kept_without_one() -> None:
 
 
 def test_every_language_of_the_configuration_has_a_stemmer() -> None:
-    for language in LexicalConfig.model_fields["language"].annotation.__args__:  # type: ignore[union-attr]
+    for language in set(LexicalConfig.model_fields["language"].annotation.__args__) - {"auto"}:  # type: ignore[union-attr]
         assert Analyzer(LexicalConfig(language=language)).terms("xyz")
 
 
@@ -180,7 +180,18 @@ def test_any_substring_of_han_text_is_found(text: str, data: st.DataObject) -> N
         ("Windows\\System32", ["windows\\system32", "windows", "system32", "system"]),
         ("1.2.3", ["1.2.3", "1", "2", "3"]),
         ("v1.2.3", ["v1.2.3", "1.2.3", "v1", "2", "3"]),
+        ("1.2.3-rc1", ["1.2.3-rc1", "1.2.3", "1", "2", "3rc1", "3", "rc1"]),
+        ("v3.11.0b4", ["v3.11.0b4", "3.11.0b4", "3.11.0", "v3", "11", "0b4"]),
         ("E0308", ["e0308", "0308"]),
+        ("ERR_CONNECTION_REFUSED", ["err_connection_refused", "err", "connection", "refused"]),
+        ("CVE-2024-12345", ["cve-2024-12345", "cve", "2024", "12345"]),
+        ("ORA-00942", ["ora00942", "ora", "00942"]),
+        ("0x80070005", ["0x80070005", "80070005"]),
+        ("HTTP/1.1", ["http/1.1", "http", "1.1", "1", "1"]),
+        ("10.0.0.1:8080", ["10.0.0.1:8080", "10.0.0.1", "10", "0", "0", "1", "8080"]),
+        ("ModuleNotFoundError", ["modulenotfounderror", "module", "not", "found", "error"]),
+        ("SCREAMING_CASE", ["screaming_case", "screaming", "case"]),
+        ("--where", ["--where", "where"]),
         ("sha256", ["sha256", "sha", "256"]),
         ("--dry-run", ["--dry-run", "dryrun", "dry", "run"]),
         ("-Path", ["-path", "path"]),
@@ -267,15 +278,41 @@ def test_importing_the_module_does_not_load_the_stemmer() -> None:
 
 
 def test_a_query_is_scored_without_stop_words_unless_it_holds_nothing_else() -> None:
-    analyzer = Analyzer(LexicalConfig())
+    analyzer = Analyzer(LexicalConfig(language="english"))
     assert analyzer.query_terms("how do I add a corpus?") == analyzer.terms("add corpus")
     assert analyzer.query_terms("to be or not to be") == analyzer.terms("not")
     assert analyzer.query_terms("the who") == analyzer.terms("the who")
     assert analyzer.query_terms("--no-cache") == analyzer.terms("--no-cache")
 
 
+@pytest.mark.parametrize(
+    ("language", "query", "telling"),
+    [
+        ("german", "Wie kann ich einen Korpus hinzufügen?", "Korpus hinzufügen"),
+        ("french", "comment est-ce que je peux ajouter un corpus ?", "ajouter corpus"),
+        ("russian", "Как я могу добавить корпус?", "добавить корпус"),
+        ("turkish", "bir derlemi nasıl eklerim ve bu neden gerekli?", "derlemi eklerim gerekli"),
+    ],
+)
+def test_languages_have_stop_words_of_their_own(language: str, query: str, telling: str) -> None:
+    analyzer = Analyzer(LexicalConfig(language=language))  # type: ignore[arg-type]
+    assert analyzer.query_terms(query) == analyzer.terms(telling)
+
+
+def test_negations_are_no_stop_words() -> None:
+    for language, word in (
+        ("english", "not"),
+        ("german", "nicht"),
+        ("french", "pas"),
+        ("russian", "не"),
+        ("turkish", "değil"),
+    ):
+        analyzer = Analyzer(LexicalConfig(language=language))  # type: ignore[arg-type]
+        assert analyzer.query_terms(f"{word} x1") == analyzer.terms(f"{word} x1")
+
+
 def test_stop_words_stay_in_the_index() -> None:
-    assert "the" in Analyzer(LexicalConfig()).terms("the who")
+    assert "the" in Analyzer(LexicalConfig(language="english")).terms("the who")
 
 
 def test_a_language_without_a_list_has_no_stop_words() -> None:

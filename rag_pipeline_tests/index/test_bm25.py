@@ -332,18 +332,18 @@ def test_the_exact_name_ranks_before_chunks_that_hold_its_parts(tmp_path: Path, 
         "other": "We use F and net and node and a path where something else is said.",
         **{f"name {other}": f"We use {other} for other systems of the company." for other in NAMES if other != name},
     }
-    analyzer = Analyzer(LexicalConfig())
+    analyzer = Analyzer(LexicalConfig(language="english"))
     segments = write_segments(tmp_path, [(pa.array(list(texts)), pa.array(list(texts.values())))], analyzer)
-    index = open_bm25(tmp_path, segments, LexicalConfig())
+    index = open_bm25(tmp_path, segments, LexicalConfig(language="english"))
     best, scores = index.top(analyzer.terms(name), 3)
     assert index.chunk_ids[int(best[0])].as_py() == "exact"
     assert scores[0] > scores[1] if len(scores) > 1 else True
 
 
 def test_a_query_of_words_that_every_chunk_holds_still_ranks(tmp_path: Path) -> None:
-    analyzer = Analyzer(LexicalConfig())
+    analyzer = Analyzer(LexicalConfig(language="english"))
     texts = ["the man and the sea", "to be or not to be", "the end of it"]
     segments = write_segments(tmp_path, [(pa.array(["x", "y", "z"]), pa.array(texts))], analyzer)
-    index = open_bm25(tmp_path, segments, LexicalConfig())
+    index = open_bm25(tmp_path, segments, LexicalConfig(language="english"))
     assert index.top(analyzer.terms("to be or not to be"), 3)[0].tolist() == [1]
     assert index.top(analyzer.terms("the"), 3)[0].tolist() == [0, 2]

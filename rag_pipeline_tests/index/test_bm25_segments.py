@@ -28,7 +28,7 @@ from rag_pipeline.index.bm25 import (
 )
 from rag_pipeline.index.bm25.segments import SegmentReader
 
-ENGLISH = Analyzer(LexicalConfig())
+ENGLISH = Analyzer(LexicalConfig(language="english"))
 WORDS = ["run", "running", "café", "日本", "node.js", "internationally", "international", "a"]
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=10)
 
@@ -192,7 +192,7 @@ def test_files_cut_short_are_refused_on_opening(tmp_path: Path, kept: int) -> No
     path = tmp_path / segment.file
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(StoreError, match=f"{segment.file}.*--full"):
-        open_bm25(tmp_path, [segment], LexicalConfig())
+        open_bm25(tmp_path, [segment], LexicalConfig(language="english"))
     with pytest.raises(StoreError, match="SHA-256"):
         verify_segment(tmp_path, segment)
 
@@ -200,13 +200,16 @@ def test_files_cut_short_are_refused_on_opening(tmp_path: Path, kept: int) -> No
 def test_missing_and_exchanged_files_are_refused(tmp_path: Path) -> None:
     first, second = one(tmp_path, some(5)), one(tmp_path, some(6))
     with pytest.raises(StoreError, match="do not fit"):
-        open_bm25(tmp_path, [first.model_copy(update={"file": second.file})], LexicalConfig())
+        open_bm25(tmp_path, [first.model_copy(update={"file": second.file})], LexicalConfig(language="english"))
     marked = write_deletions(tmp_path, second, pa.array(["c2"]))
     deletions = {"deletions_file": marked.deletions_file, "deletions_sha256": marked.deletions_sha256, "deleted": 1}
     with pytest.raises(StoreError, match="does not belong"):
-        open_bm25(tmp_path, [first.model_copy(update=deletions)], LexicalConfig())
+        open_bm25(tmp_path, [first.model_copy(update=deletions)], LexicalConfig(language="english"))
     (tmp_path / first.file).unlink()
-    for attempt in (lambda: open_bm25(tmp_path, [first], LexicalConfig()), lambda: verify_segment(tmp_path, first)):
+    for attempt in (
+        lambda: open_bm25(tmp_path, [first], LexicalConfig(language="english")),
+        lambda: verify_segment(tmp_path, first),
+    ):
         with pytest.raises(StoreError, match=f"{first.file}.*--full"):
             attempt()
 
@@ -273,4 +276,4 @@ def test_a_hundred_refreshes_leave_few_segments(tmp_path: Path, monkeypatch: pyt
 def test_a_segment_whose_chunks_are_all_deleted_disappears(tmp_path: Path) -> None:
     segment = write_deletions(tmp_path, one(tmp_path, some(3)), pa.array(["c0", "c1", "c2"]))
     assert compact(tmp_path, [segment]) == []
-    assert open_bm25(tmp_path, [segment], LexicalConfig()).corpus_size == 0
+    assert open_bm25(tmp_path, [segment], LexicalConfig(language="english")).corpus_size == 0

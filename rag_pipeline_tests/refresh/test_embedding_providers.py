@@ -115,8 +115,13 @@ class TestSwitching:
     ) -> None:
         corpus(workspace, "embedding: {provider: static}\n")
         workspace.refresh()
-        corpus(workspace, hosted(server))
-        assert workspace.refresh()["chunks"].documents_chunked == 0
+        corpus(workspace, hosted(server, usd_per_million_tokens=1.0))
+        plan = plan_refresh(workspace.context())
+        assert (plan.documents_to_chunk, plan.texts_to_embed) == (0, 10)
+        assert plan.cost_usd == pytest.approx(plan.tokens_to_embed * 1e-6)
+        reports = workspace.refresh()
+        assert (reports["chunks"].documents_chunked, reports["embeddings"].embedded) == (0, 10)
+        assert reports["embeddings"].tokens <= plan.tokens_to_embed
 
 
 class TestCost:
@@ -195,7 +200,7 @@ class TestBadTexts:
             corpus(workspace, hosted(server))
             with pytest.raises(RefusedTextError) as caught:
                 workspace.refresh()
-            for words in ("fulmar.md", "no seabirds", "1 texts"):
+            for words in ("fulmar.md", "no seabirds", "1 text was refused"):
                 assert words in str(caught.value)
             assert len(server.answered_texts) == 9
             with pytest.raises(SnapshotNotFoundError):
@@ -247,6 +252,13 @@ class TestFallback:
         assert reports["embeddings"].identity.startswith("openai/")
         assert reports["embeddings"].identity_before.startswith("hash/")
         assert read_manifest(workspace.context().store).content.embedder.provider == "openai"
+
+    def test_is_taken_when_the_first_cannot_be_loaded(self, workspace: Workspace) -> None:
+        missing = workspace.root / "no-such-model"
+        corpus(workspace, f"embedding: {{provider: local, model: {missing}, fallback: [{{provider: static}}]}}\n")
+        report = workspace.refresh()["embeddings"]
+        assert report.identity.startswith("static/")
+        assert "local" in report.turned_from[0]
 
     def test_without_one_the_refresh_fails_and_the_old_snapshot_is_served(self, workspace: Workspace) -> None:
         with ProviderServer(dimensions=64) as server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -12,6 +13,7 @@ from rag_pipeline.errors import CredentialsError, ProviderError, RagPipelineErro
 from rag_pipeline.reranking import reranker_for
 from rag_pipeline.reranking.hosted import HostedReranker
 from rag_pipeline_tests.embedding.hosted.support import chain_of
+from rag_pipeline_tests.embedding.hosted.test_odd_servers import raw_server
 from rag_pipeline_tests.rerank_server import Fault, RerankServer
 from rag_pipeline_tests.reranking.conftest import KEY
 
@@ -118,6 +120,58 @@ def test_a_missing_key_is_told_by_its_variable_before_anything_is_asked(model: s
         with pytest.raises(CredentialsError, match=variable):
             reranker_on(server, model).scores("red", TEXTS)
         assert not server.requests
+
+
+@pytest.mark.parametrize("key", ["jina_0123456789\n", "jina_0123 456789", "jina_ü0123456789"])
+def test_a_key_that_no_header_can_carry_is_refused_by_its_variable(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("JINA_AI_API_KEY", key)
+    with RerankServer() as server:
+        with pytest.raises(CredentialsError, match="JINA_AI_API_KEY holds white space") as raised:
+            reranker_on(server, "jina_ai/jina-reranker-v2-base-multilingual").scores("red", TEXTS)
+        assert not server.requests
+    assert key.strip() not in str(raised.value)
+
+
+def impatient(address: str, timeout_seconds: float = 30) -> HostedReranker:
+    """A reranker whose first wait is longer than a search may take, so that it asks once."""
+    reranker = reranker_for(
+        RetrievalConfig(
+            rerank="litellm",
+            rerank_model="cohere/rerank-v3.5",
+            rerank_api_base=address,
+            rerank_timeout_seconds=timeout_seconds,
+        )
+    )
+    assert isinstance(reranker, HostedReranker)
+    reranker.model.gate.first_wait = 30
+    return reranker
+
+
+def test_an_address_where_nobody_listens_is_named_with_its_key_and_what_to_do() -> None:
+    with pytest.raises(
+        ProviderError,
+        match=r"cannot be reached at http://127\.0\.0\.1:9: .*; look at retrieval\.rerank_api_base; tried once\.",
+    ) as raised:
+        impatient("http://127.0.0.1:9").scores("red", TEXTS)
+    assert str(raised.value).endswith(". Search again later")
+    assert "embed" not in str(raised.value)
+
+
+def test_a_server_that_drips_is_given_up_after_the_time_out() -> None:
+    with raw_server(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n" + b" " * 5000, byte_every=0.2) as address:
+        reranker = impatient(address, timeout_seconds=1)
+        started = time.monotonic()
+        with pytest.raises(ProviderError, match=r"did not finish its answer within 1 s; tried once\. Search again later"):
+            reranker.scores("red", TEXTS)
+    assert time.monotonic() - started < 8
+
+
+def test_a_refusal_without_a_word_is_a_failure_of_the_moment() -> None:
+    with (
+        raw_server(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n") as address,
+        pytest.raises(ProviderError, match=r"failed \(status 400\) and did not say why; tried once\. Search again later"),
+    ):
+        impatient(address).scores("red", TEXTS)
 
 
 def test_a_provider_that_litellm_does_not_know_is_told_with_the_form_to_write() -> None:

@@ -26,19 +26,19 @@ _UNVERSIONED = "as served"
 _PROBE_RETRY_SECONDS = 20.0
 
 
-def hosted_embedder(config: EmbedderConfig, widths: Path | None = None) -> HostedEmbedder:
+def hosted_embedder(config: EmbedderConfig, widths: Path | None = None, remember: bool = True) -> HostedEmbedder:
     """The embedder that a configuration asks for.
 
     Args:
         widths: a JSON file that remembers the width of models that nobody has written down. Where it does not know one
             either, the model is asked with one short text.
+        remember: whether its answer is written there.
 
     Raises:
         EmbeddingError: the width is not known and cannot be asked for.
     """
-    model = _model(config)
-    name = PROVIDERS[config.provider].prefix + model
-    dimensions = config.dimensions or model_facts(name).dimensions or _width(config, model, widths)
+    model, name = _model(config), model_name(config)
+    dimensions = config.dimensions or model_facts(name).dimensions or _width(config, model, widths, remember)
     documented = ("", "") if input_types(name) is not None else documented_prompts(model)
     identity = EmbedderIdentity(
         provider=config.provider,
@@ -59,12 +59,21 @@ def embedder_of_identity(identity: EmbedderIdentity, query_model: str | None, ac
     )
 
 
+def model_name(config: EmbedderConfig) -> str:
+    """LiteLLM's name of the model that a configuration of a hosted provider asks for."""
+    return PROVIDERS[config.provider].prefix + _model(config)
+
+
+def usd_per_token(config: EmbedderConfig) -> float | None:
+    """What a hosted model takes: as configured, or else as LiteLLM's list says; None where nobody knows."""
+    if config.usd_per_million_tokens is not None:
+        return config.usd_per_million_tokens / 1e6
+    return 0.0 if PROVIDERS[config.provider].free else model_facts(model_name(config)).usd_per_token
+
+
 def _embedder(identity: EmbedderIdentity, config: EmbedderConfig) -> HostedEmbedder:
     provider = PROVIDERS[config.provider]
     facts = model_facts(provider.prefix + identity.model)
-    price = 0.0 if provider.free else facts.usd_per_token
-    if config.usd_per_million_tokens is not None:
-        price = config.usd_per_million_tokens / 1e6
     tokenizer = load_tokenizer()
     prompts = [identity.document_prompt, identity.query_prompt]
     reserve = int(tokenizer.count(prompts).max()) if any(prompts) else 0
@@ -85,7 +94,7 @@ def _embedder(identity: EmbedderIdentity, config: EmbedderConfig) -> HostedEmbed
         gate,
         tokenizer,
         max_tokens=facts.max_tokens - reserve if facts.max_tokens is not None else None,
-        usd_per_token=price,
+        usd_per_token=usd_per_token(config),
         batch_size=config.batch_size or provider.texts,
         batch_tokens=min(batch_tokens, config.tokens_per_minute or batch_tokens),
         concurrency=config.concurrency,
@@ -118,10 +127,10 @@ def _gate(process: int, name: str, address: str | None, concurrency: int, reques
     return Gate(name, concurrency, requests, tokens)
 
 
-def _width(config: EmbedderConfig, model: str, widths: Path | None) -> int:
+def _width(config: EmbedderConfig, model: str, widths: Path | None, remember: bool) -> int:
     client = _client(config, model, None)
     key = f"{client.name} {config.revision or _UNVERSIONED} {config.api_base or ''}".strip()
-    known: dict[str, int] = json.loads(widths.read_bytes()) if widths is not None and widths.is_file() else {}
+    known = _known_widths(widths) if widths is not None else {}
     if key in known:
         return known[key]
     client.check_credentials()
@@ -135,6 +144,17 @@ def _width(config: EmbedderConfig, model: str, widths: Path | None) -> int:
         raise error
 
     width = int(run(probe()).vectors.shape[1])
-    if widths is not None:
+    if widths is not None and remember:
         write_atomically(widths, json.dumps({**known, key: width}, indent=1).encode(), "widths")
     return width
+
+
+def _known_widths(file: Path) -> dict[str, int]:
+    """What was remembered. The file is a memo only: where it cannot be read, models are asked again."""
+    try:
+        known = json.loads(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    if not isinstance(known, dict):
+        return {}
+    return {key: width for key, width in known.items() if type(width) is int and width > 0}

@@ -11,19 +11,15 @@ import asyncio
 from rag_pipeline.embedding.hosted.clock import Clock, time_of_day
 from rag_pipeline.errors import ProviderError
 
-AFTER_EMBEDDING = "What was embedded is kept: refresh again"
-"""What to do about a failed request, as its message ends before "later" or "then"."""
-
 _FAILURES_TO_OPEN = 5
-_FIRST_PAUSE = 10.0
+_FIRST_PAUSE = 2.0
 _LONGEST_PAUSE = 120.0
 
 
 class CircuitBreaker:
     """One provider's health as all callers of this process have seen it. To be used on one event loop."""
 
-    def __init__(self, name: str, clock: Clock, remedy: str = AFTER_EMBEDDING) -> None:
-        self._remedy = remedy
+    def __init__(self, name: str, clock: Clock) -> None:
         self._name = name
         self._clock = clock
         self._failures = 0
@@ -57,7 +53,7 @@ class CircuitBreaker:
             if self._clock.monotonic() + wait > deadline:
                 raise ProviderError(
                     f"{self._name} has failed {self._failures} times in a row ({self._reason}); it is not asked again "
-                    f"before {time_of_day(self._clock, wait)}. {self._remedy} then"
+                    f"before {time_of_day(self._clock, wait)}"
                 )
             if wait > 0:
                 await self._clock.sleep(wait)

@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import Protocol
 
+_HALF_A_DAY = 43_200
+
 
 class Clock(Protocol):
     """Seconds that only go forward, and waiting by them."""
@@ -33,5 +35,6 @@ class SystemClock:
 
 
 def time_of_day(clock: Clock, wait: float) -> str:
-    """When it will be ``wait`` seconds from now, as people in this time zone read it."""
-    return time.strftime("%H:%M:%S", time.localtime(clock.time() + wait))
+    """When it will be ``wait`` seconds from now, as people in this time zone read it; with the day when that is far."""
+    form = "%H:%M:%S" if wait < _HALF_A_DAY else "%Y-%m-%d %H:%M"
+    return time.strftime(form, time.localtime(clock.time() + wait))

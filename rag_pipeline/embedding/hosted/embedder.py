@@ -12,7 +12,7 @@ from rag_pipeline.embedding.base import unit_rows
 from rag_pipeline.embedding.hosted.background import run
 from rag_pipeline.embedding.hosted.calls import Answer, CallError, Client, Purpose
 from rag_pipeline.embedding.hosted.gate import Gate
-from rag_pipeline.errors import EmbeddingError
+from rag_pipeline.errors import EmbeddingError, ProviderError
 
 _QUERY_RETRY_SECONDS = 10.0
 """People wait for a search; a refresh has more time."""
@@ -97,7 +97,10 @@ class HostedEmbedder:
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         self._query_client.check_credentials()
         tokens = int(self.tokenizer.count([text])[0])
-        answer = run(_or_error(self._ask(self._query_client, [text], "query", tokens, _QUERY_RETRY_SECONDS)))
+        try:
+            answer = run(_or_error(self._ask(self._query_client, [text], "query", tokens, _QUERY_RETRY_SECONDS)))
+        except ProviderError as error:
+            raise ProviderError(f"{error}. Searches in mode bm25 need no provider") from None
         return np.asarray(_finite(self._query_client, answer)[0])
 
     async def _ask(
@@ -124,8 +127,8 @@ def requests_of(tokens: npt.NDArray[np.int64], batch_size: int, batch_tokens: in
 
 
 def _finite(client: Client, answer: Answer) -> npt.NDArray[np.float32]:
-    if not np.isfinite(answer.vectors).all():
-        raise EmbeddingError(f"{client.name} answered a vector that holds something else than finite numbers")
+    if not (np.isfinite(answer.vectors).all() and answer.vectors.any(axis=1).all()):
+        raise EmbeddingError(f"{client.name} answered a vector of zeros, or of something else than finite numbers")
     return answer.vectors
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from rag_pipeline.embedding.hosted.calls import CallError
-from rag_pipeline.embedding.hosted.circuit_breaker import AFTER_EMBEDDING, CircuitBreaker
+from rag_pipeline.embedding.hosted.circuit_breaker import CircuitBreaker
 from rag_pipeline.embedding.hosted.clock import Clock, SystemClock, time_of_day
 from rag_pipeline.embedding.hosted.rate_limit import RateLimiter
 from rag_pipeline.errors import ProviderError
@@ -20,13 +21,15 @@ T = TypeVar("T")
 
 _LONGEST_WAIT = 60.0
 _WORTH_TELLING = 5.0
+_LONGEST_PAUSE = 300.0
+"""Others are held back no longer for one request's sake, so that a process that lives for days finds a provider back."""
 
 
 class Gate:
     """To be used on one event loop, by all callers of one provider address and model.
 
     Waits between tries grow by a factor of two from ``first_wait`` seconds, each shortened by up to a half at random, so
-    that callers that failed together do not come back together. Errors end with ``remedy``.
+    that callers that failed together do not come back together.
     """
 
     def __init__(
@@ -37,15 +40,14 @@ class Gate:
         tokens_per_minute: int | None = None,
         first_wait: float = 0.5,
         clock: Clock | None = None,
-        remedy: str = AFTER_EMBEDDING,
     ) -> None:
         self.name = name
-        self._remedy = remedy
         self.clock = clock or SystemClock()
         self.first_wait = first_wait
         self._limiter = RateLimiter(requests_per_minute, tokens_per_minute, self.clock)
-        self._breaker = CircuitBreaker(name, self.clock, remedy)
+        self._breaker = CircuitBreaker(name, self.clock)
         self._places = asyncio.Semaphore(concurrency)
+        self._limits_told = -math.inf
 
     async def call(self, send: Callable[[], Awaitable[T]], tokens: int, retry_seconds: float) -> T:
         """Send a request, again while that may help and ``retry_seconds`` have not passed since the first try.
@@ -65,7 +67,7 @@ class Gate:
                 tries += 1
                 wait = self._wait_after(failure, tries)
                 if failure.kind == "throttled" or failure.retry_after is not None:
-                    self._limiter.pause(wait)
+                    self._limiter.pause(min(wait, _LONGEST_PAUSE))
                 if self.clock.monotonic() + wait > patience.deadline:
                     raise self._given_up(failure, tries) from None
                 self._tell(str(failure), max(wait, self._breaker.opened_for))
@@ -80,6 +82,7 @@ class Gate:
                     # The breaker may have opened while this request stood in a queue; it then goes back to the start.
                     if probe or self._breaker.closed:
                         self._check_pause(patience)
+                        self._tell_of_limits(self._limiter.wait_for(tokens))
                         await self._limiter.admit(tokens)
                     if probe or self._breaker.closed:
                         patience.begin()
@@ -105,8 +108,7 @@ class Gate:
         pause = self._limiter.paused_for
         if self.clock.monotonic() + pause > patience.deadline:
             raise ProviderError(
-                f"{self.name} has asked for a pause; it is not asked again before {time_of_day(self.clock, pause)}. "
-                f"{self._remedy} then"
+                f"{self.name} has asked for a pause; it is not asked again before {time_of_day(self.clock, pause)}"
             )
 
     def _wait_after(self, failure: CallError, tries: int) -> float:
@@ -117,7 +119,18 @@ class Gate:
     def _given_up(self, failure: CallError, tries: int) -> ProviderError:
         asked = f"; it asks to wait {failure.retry_after:.0f} s" if failure.retry_after else ""
         times = "once" if tries == 1 else f"{tries} times"
-        return ProviderError(f"{failure.error}{asked}; tried {times}. {self._remedy} later")
+        return ProviderError(f"{failure.error}{asked}; tried {times}")
+
+    def _tell_of_limits(self, wait: float) -> None:
+        """At most once a minute: limits that hold requests back are there to do so."""
+        now = self.clock.monotonic()
+        if wait >= _WORTH_TELLING and now >= self._limits_told + 60:
+            self._limits_told = now
+            _log.warning(
+                "%s: requests_per_minute or tokens_per_minute hold requests back; the next one goes out at %s",
+                self.name,
+                time_of_day(self.clock, wait),
+            )
 
     def _tell(self, reason: str, wait: float) -> None:
         if wait >= _WORTH_TELLING:

@@ -10,9 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_pipeline.embedding.hosted.calls import Answer, CallError, Purpose
-from rag_pipeline.embedding.hosted.litellm_library import Asked, NoRetries, failure_of, load_litellm, missing_variables
+from rag_pipeline.embedding.hosted.litellm_library import (
+    Asked,
+    NoRetries,
+    answer_of,
+    check_variables,
+    load_litellm,
+    missing_variables,
+)
 from rag_pipeline.embedding.hosted.model_facts import PROVIDERS, input_types
-from rag_pipeline.errors import CredentialsError, EmbeddingError, ProviderError
+from rag_pipeline.errors import EmbeddingError, ProviderError
 
 _TAKES_ANY_DIMENSIONS = ("openai/", "hosted_vllm/", "litellm_proxy/")
 """LiteLLM refuses `dimensions` for models of these that it does not know, although the server may take them."""
@@ -58,18 +65,16 @@ class LiteLLMClient:
         self._timeout = timeout_seconds
         self._input_types = input_types(self._model)
         self._purpose = f"embedding.provider {provider}"
-        self._asked = Asked(self.name, "embedding.", "an embedding API", key_variables=facts.key_variables)
+        self._asked = Asked(
+            self.name, "embedding.", "an embedding API", key_variables=facts.key_variables, api_base=api_base
+        )
 
     def check_credentials(self) -> None:
         load_litellm(self._purpose)
         missing = list(self._key_variables[:1]) if self._key_variables and self._key() is None else []
         if self._provider == "litellm":
             missing = missing_variables(self._purpose, self._model, self._api_base)
-        if missing:
-            raise CredentialsError(
-                f"embedding.provider {self._provider}: the environment variable {' and '.join(missing)} is not set; "
-                f"{self.name} needs its key there"
-            )
+        check_variables(self._purpose, self.name, missing, self._key_variable())
 
     async def request(self, texts: Sequence[str], purpose: Purpose) -> Answer:
         litellm = load_litellm(self._purpose)
@@ -88,22 +93,21 @@ class LiteLLMClient:
         arguments |= next((flags for prefix, flags in _NO_TRUNCATION.items() if self._model.startswith(prefix)), {})
         if self._input_types is not None:
             arguments["input_type"] = self._input_types[0 if purpose == "document" else 1]
-        failure: CallError | None = None
-        try:
-            response = await litellm.aembedding(**arguments)
-        except Exception as error:  # noqa: BLE001 - LiteLLM raises whatever its providers' clients do; all of it is sorted here
-            failure = failure_of(self._asked, error)
-        if failure is not None:
-            # Outside of the handler, so that no trace of ours holds theirs, which may quote the key.
-            raise failure
+        response = await answer_of(self._asked, litellm.aembedding(**arguments), self._timeout)
         return Answer(self._matrix(response.data, len(texts)), _tokens(response))
 
     def _key(self) -> str | None:
-        return next((os.environ[name] for name in self._key_variables if os.environ.get(name)), None)
+        name = self._key_variable()
+        return os.environ[name] if name is not None else None
+
+    def _key_variable(self) -> str | None:
+        return next((name for name in self._key_variables if os.environ.get(name)), None)
 
     def _matrix(self, rows: Any, wanted: int) -> npt.NDArray[np.float32]:
         """The vectors in the order of their texts; a number that is missing becomes NaN, which the caller looks for."""
-        given = list(rows or [])
+        given = list(rows) if isinstance(rows, list) else []
+        if not all(isinstance(row, dict) for row in given):
+            raise self._unusable("answered rows that are no vectors")
         places = [row["index"] for row in given if isinstance(row.get("index"), int)]
         if len(given) != wanted:
             raise self._unusable(f"answered {len(given)} vectors for {wanted} texts")
@@ -111,7 +115,7 @@ class LiteLLMClient:
             raise self._unusable("answered vectors that do not say which texts they are of")
         vectors: list[Any] = [None] * wanted
         for row in given:
-            vectors[row["index"]] = row["embedding"]
+            vectors[row["index"]] = row.get("embedding")
         widths = {len(vector) if isinstance(vector, (list, tuple)) else 0 for vector in vectors}
         if widths == {0} or len(widths) != 1:
             raise self._unusable("answered rows that are no vectors of one width")
@@ -125,10 +129,12 @@ class LiteLLMClient:
                     f"changed behind its name"
                 ),
             )
-        try:
-            return np.array(vectors, dtype=np.float32)
-        except (TypeError, ValueError):
-            return np.array([[_number(value) for value in vector] for vector in vectors], dtype=np.float32)
+        # What does not fit becomes infinite, which the caller looks for as well.
+        with np.errstate(over="ignore"):
+            try:
+                return np.array(vectors, dtype=np.float32)
+            except (TypeError, ValueError):
+                return np.array([[_number(value) for value in vector] for vector in vectors], dtype=np.float32)
 
     def _unusable(self, what: str) -> CallError:
         return CallError("transient", ProviderError(f"{self.name} {what}"))
@@ -140,5 +146,5 @@ def _number(value: Any) -> float:
 
 def _tokens(response: Any) -> int | None:
     usage = getattr(response, "usage", None)
-    tokens = getattr(usage, "total_tokens", None) or getattr(usage, "prompt_tokens", None)
-    return int(tokens) if tokens else None
+    given = (getattr(usage, "total_tokens", None), getattr(usage, "prompt_tokens", None))
+    return next((tokens for tokens in given if isinstance(tokens, int) and tokens > 0), None)

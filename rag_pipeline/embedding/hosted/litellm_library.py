@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import email.utils
 import json
 import logging
@@ -11,7 +12,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rag_pipeline.embedding.hosted.calls import CallError
@@ -25,10 +26,13 @@ Voyage and OpenAI say to whoever is held to a free account's few requests a minu
 _WORTH_TRYING_AGAIN = (408, 409, 425)
 """Statuses below 500 that are about the moment: time-out, conflict, too early."""
 
+_TIMEOUT_MARGIN = 2.0
+"""Seconds by which the clients' own time-outs come first: their messages say more."""
+
 _LONGEST_RETRY_AFTER = 86_400.0
 """A day. Nobody waits longer, and no time of day can be told for numbers without end."""
 
-OTHER_CREDENTIALS = ("bedrock/", "sagemaker/", "vertex_ai/")
+_OTHER_CREDENTIALS = ("bedrock/", "sagemaker/", "vertex_ai/")
 """Roles and profiles do for these as well as variables, which LiteLLM's check does not know."""
 
 _MISREAD = (json.JSONDecodeError, AttributeError, KeyError, TypeError, IndexError)
@@ -52,7 +56,8 @@ class Asked(NamedTuple):
     """What is asked, as messages name it.
 
     ``keys`` is how its settings begin in corpus.yaml (``embedding.``), ``api`` the kind of API, ``error`` what is raised
-    when it refuses for good. Any one of ``key_variables`` holds the key.
+    when it refuses for good. Any one of ``key_variables`` holds the key. ``api_base`` is None for the address that LiteLLM
+    knows.
     """
 
     name: str
@@ -60,6 +65,7 @@ class Asked(NamedTuple):
     api: str
     error: type[TerminalError] = EmbeddingError
     key_variables: tuple[str, ...] = ()
+    api_base: str | None = None
 
 
 def load_litellm(purpose: str) -> Any:
@@ -74,10 +80,12 @@ def load_litellm(purpose: str) -> Any:
     # It fetches its list of prices from the network otherwise.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     # It logs what providers answer, which may quote the key; all of it is in our errors, without.
-    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL + 1)
+    for logger in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
     if "litellm" not in sys.modules:
         # Said of a request that was cancelled before it was sent, and of LiteLLM's own types.
         warnings.filterwarnings("ignore", r"coroutine '.*a(embedding|rerank|completion)' was never awaited", RuntimeWarning)
+        warnings.filterwarnings("ignore", r"(?s)Pydantic serializer warnings", UserWarning)
         warnings.filterwarnings("ignore", r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier", UserWarning)
     try:
         import litellm
@@ -92,10 +100,52 @@ def load_litellm(purpose: str) -> Any:
 
 def missing_variables(purpose: str, model: str, api_base: str | None) -> list[str]:
     """The environment variables that LiteLLM needs for a model, by its name for it, and does not find."""
-    if model.startswith(OTHER_CREDENTIALS):
+    if model.startswith(_OTHER_CREDENTIALS):
         return []
     found = load_litellm(purpose).validate_environment(model=model, api_base=api_base)
-    return [] if found["keys_in_environment"] else [name for name in found["missing_keys"] if "API_BASE" not in name]
+    absent = [] if found["keys_in_environment"] else found["missing_keys"]
+    # An address may come from api_base or be the provider's own.
+    return [name for name in absent if "API_BASE" not in name and not os.environ.get(name)]
+
+
+def check_variables(purpose: str, name: str, missing: Sequence[str], key_variable: str | None) -> None:
+    """See that nothing is missing, and that the key is one, before anything is sent.
+
+    Args:
+        purpose: what needs the variables, as a message begins.
+        name: the model.
+        missing: variables that it needs and that are not set.
+        key_variable: the variable that holds its key; None where there is none, or only LiteLLM knows it.
+
+    Raises:
+        CredentialsError: the message names the variables, and nothing of what they hold.
+    """
+    if key_variable is not None and not re.fullmatch(r"[!-~]+", os.environ[key_variable]):
+        raise CredentialsError(
+            f"{purpose}: the environment variable {key_variable} holds white space, a line break or letters that no key has"
+        )
+    if len(missing) == 1:
+        raise CredentialsError(f"{purpose}: the environment variable {missing[0]} is not set; {name} needs its key there")
+    if missing:
+        raise CredentialsError(f"{purpose}: the environment lacks what {name} needs; LiteLLM looks for {', '.join(missing)}")
+
+
+async def answer_of(asked: Asked, request: Awaitable[Any], timeout_seconds: float) -> Any:
+    """What LiteLLM answers to a request.
+
+    Raises:
+        CallError: there is no answer, or it takes longer.
+    """
+    try:
+        # The clients' own limit holds for each read, so that a server that drips would keep a request for ever.
+        return await asyncio.wait_for(request, timeout_seconds + _TIMEOUT_MARGIN)
+    except asyncio.TimeoutError:
+        late = ProviderError(f"{asked.name} did not finish its answer within {timeout_seconds:g} s")
+        failure = CallError("transient", late)
+    except Exception as error:  # noqa: BLE001 - LiteLLM raises whatever its providers' clients do; all of it is sorted here
+        failure = failure_of(asked, error)
+    # Outside of the handler, so that no trace of ours holds theirs, which may quote the key.
+    raise failure
 
 
 def failure_of(asked: Asked, error: Exception) -> CallError:
@@ -107,12 +157,17 @@ def failure_of(asked: Asked, error: Exception) -> CallError:
     name = asked.name
     status = next((code for link in _chain(error) if isinstance(code := getattr(link, "status_code", None), int)), None)
     said = redact(_said(asked, error))
+    if any(isinstance(link, UnicodeError) for link in _chain(error)):
+        return CallError("refused", asked.error(f"{name}: a text holds characters that cannot be sent: {said}"))
+    if any(isinstance(link, ImportError) for link in _chain(error)):
+        return CallError("terminal", asked.error(f"{name}: a package that LiteLLM needs for it is missing: {said}"))
     if status in (401, 403):
         variables = asked.key_variables
         look = f"; look at the environment variable {variables[0]}" if variables else ""
         return CallError("terminal", CredentialsError(f"{name} refused the key (status {status}): {said}{look}"))
     if status == 404:
-        return CallError("terminal", asked.error(f"{name} is not known there (status 404): {said}"))
+        look = f"look at {asked.keys}model and {asked.keys}api_base"
+        return CallError("terminal", asked.error(f"{name} is not known there (status 404): {said}; {look}"))
     if status == 429 and not any(word in str(error).lower() for word in _QUOTA_WORDS):
         return CallError("throttled", ProviderError(f"{name} is asked too often (status 429): {said}"), _retry_after(error))
     if status in (402, 429):
@@ -123,12 +178,21 @@ def failure_of(asked: Asked, error: Exception) -> CallError:
         )
     if type(error).__name__ == "UnsupportedParamsError":
         return CallError("terminal", asked.error(f"{name} does not take what was asked: {said}"))
-    if status in (400, 413, 422):
+    if status in (400, 413, 422) and said:
         return CallError("refused", asked.error(f"{name} refused the request (status {status}): {said}"))
     if status is None or status < 400:
         return CallError("terminal", asked.error(f"{name}: {type(error).__name__}: {said}"))
+    if not said:
+        return CallError("transient", ProviderError(f"{name} failed (status {status}) and did not say why"))
     if status < 500 and status not in _WORTH_TRYING_AGAIN:
         return CallError("terminal", asked.error(f"{name} cannot be asked (status {status}): {said}"))
+    unreachable = next((link for link in _chain(error) if isinstance(link, OSError)), None)
+    if status >= 500 and unreachable is not None and not isinstance(unreachable, TimeoutError):
+        at = f" at {asked.api_base}" if asked.api_base is not None else ""
+        why = unreachable.strerror or said
+        return CallError(
+            "transient", ProviderError(f"{name} cannot be reached{at}: {redact(why)}; look at {asked.keys}api_base")
+        )
     return CallError("transient", ProviderError(f"{name} failed: {said}"), _retry_after(error))
 
 
@@ -137,7 +201,7 @@ def _said(asked: Asked, error: Exception) -> str:
     if any(isinstance(link, _MISREAD) for link in _chain(error)):
         return f"what was answered is no answer of {asked.api}; look at {asked.keys}api_base"
     text = str(error).split("Traceback (most recent call last)")[0].strip()
-    return _plain(asked, _LABELS.sub("", text))
+    return _plain(asked, _LABELS.sub("", text).split(" Error_str:")[0])
 
 
 def _plain(asked: Asked, answer: str) -> str:

@@ -66,7 +66,7 @@ class RateLimiter:
     async def admit(self, tokens: int) -> None:
         """Wait until a request with so many tokens may be sent."""
         async with self._turn:
-            while (wait := self._wait(tokens)) > 0:
+            while (wait := self.wait_for(tokens)) > 0:
                 await self._clock.sleep(wait)
             now = self._clock.monotonic()
             for window in self._requests:
@@ -74,7 +74,8 @@ class RateLimiter:
             for window in self._tokens:
                 window.add(now, tokens)
 
-    def _wait(self, tokens: int) -> float:
+    def wait_for(self, tokens: int) -> float:
+        """Seconds until a request with so many tokens may be sent, if nobody else sends one; below 0 when it may."""
         now = self._clock.monotonic()
         waits = [self._quiet_until - now]
         waits += [window.wait(now, 1) for window in self._requests]

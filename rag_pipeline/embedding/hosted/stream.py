@@ -14,7 +14,7 @@ from rag_pipeline.embedding.budget import Budget
 from rag_pipeline.embedding.hosted.background import run
 from rag_pipeline.embedding.hosted.calls import Answer, CallError
 from rag_pipeline.embedding.hosted.embedder import HostedEmbedder, requests_of
-from rag_pipeline.errors import BudgetError, RefusedTextError
+from rag_pipeline.errors import BudgetError, ProviderError, RefusedTextError
 
 _MOST_REFUSED = 20
 """So many refused texts say that something else is wrong than the texts."""
@@ -69,7 +69,10 @@ def embed_stream(embedder: HostedEmbedder, batches: Iterator[Batch], budget: Bud
         EmbeddingError: it refuses everything, or its vectors are of another width.
     """
     embedder.check_credentials()
-    return run(_Stream(embedder, batches, budget, store).run())
+    try:
+        return run(_Stream(embedder, batches, budget, store).run())
+    except ProviderError as error:
+        raise ProviderError(f"{error}. What was embedded is kept: refresh again later") from None
 
 
 class _Stream:
@@ -164,14 +167,16 @@ class _Stream:
 
     async def _keep(self, batch: Batch, answer: Answer) -> None:
         """Store the good rows; texts whose row is no vector are asked for again, each alone."""
-        good = np.isfinite(answer.vectors).all(axis=1)
+        good = np.isfinite(answer.vectors).all(axis=1) & answer.vectors.any(axis=1)
         if good.any():
             self._answered += 1
             kept = batch.at(np.flatnonzero(good).tolist())
             await self._writer.put(Embedded(kept, answer.vectors[good]))
         bad = np.flatnonzero(~good).tolist()
         if bad and len(batch.texts) == 1:
-            self._refuse(batch, f"{self._embedder.name} answered a vector that holds something else than finite numbers")
+            self._refuse(
+                batch, f"{self._embedder.name} answered a vector of zeros, or of something else than finite numbers"
+            )
         else:
             self._waiting.extendleft(batch.at([place]) for place in bad)
 

@@ -30,15 +30,15 @@ def test_it_opens_after_five_failures_in_a_row() -> None:
     for _ in range(5):
         breaker.failed("no", probe=False)
     assert not breaker.closed
-    assert breaker.opened_for == 10
+    assert breaker.opened_for == 2
 
 
 def test_whoever_has_not_the_time_is_told_when_it_will_be_asked_again() -> None:
     clock = FakeClock()
     breaker = opened(clock)
-    again = time.strftime("%H:%M:%S", time.localtime(1010))
+    again = time.strftime("%H:%M:%S", time.localtime(1002))
     with pytest.raises(ProviderError, match=rf"voyage/voyage-4 has failed 5 times in a row \(status 503\).*before {again}"):
-        asyncio.run(breaker.admit(clock.now + 9))
+        asyncio.run(breaker.admit(clock.now + 1))
     assert clock.waits == []
 
 
@@ -73,12 +73,12 @@ def test_pauses_double_up_to_two_minutes_and_start_anew_after_a_success() -> Non
             assert await breaker.admit(math.inf)
             breaker.failed("no", probe=True)
             pauses.append(breaker.opened_for)
-        assert pauses == [10, 20, 40, 80, 120, 120, 120]
+        assert pauses == [2, 4, 8, 16, 32, 64, 120]
         await breaker.admit(math.inf)
         breaker.succeeded()
         for _ in range(5):
             breaker.failed("no", probe=False)
-        assert breaker.opened_for == 10
+        assert breaker.opened_for == 2
 
     asyncio.run(everything())
 

@@ -99,7 +99,7 @@ def test_waits_double_and_each_is_shortened_at_random() -> None:
 def test_throttled_for_ever_waits_ever_longer_and_ends_with_the_time_budget() -> None:
     async def test(gate: Gate, clock: FakeClock) -> None:
         provider = Provider(clock, *[failure("throttled", 0.0)] * 1000)
-        with pytest.raises(ProviderError, match=r"it failed; tried \d+ times\. What was embedded is kept"):
+        with pytest.raises(ProviderError, match=r"it failed; tried \d+ times"):
             await gate.call(provider.send, 1, 300)
         assert 8 <= len(provider.asked) <= 20, "also where the provider asks to wait no time at all"
         assert clock.now - 1000 <= 300
@@ -128,14 +128,14 @@ def test_a_pause_longer_than_the_time_budget_gives_up_at_once_for_everyone() -> 
         provider = Provider(clock, failure("throttled", 400.0))
         with pytest.raises(ProviderError, match="it asks to wait 400 s; tried once"):
             await gate.call(provider.send, 1, 300)
-        again = time.strftime("%H:%M:%S", time.localtime(1400))
+        again = time.strftime("%H:%M:%S", time.localtime(1300))
         with pytest.raises(ProviderError, match=f"asked for a pause; it is not asked again before {again}"):
-            await gate.call(provider.send, 1, 300)
+            await gate.call(provider.send, 1, 200)
         assert clock.waits == []
         assert provider.asked == [0]
         await clock.sleep(101)
         await gate.call(provider.send, 1, 300)
-        assert provider.asked == [0, 400]
+        assert provider.asked == [0, 300], "others wait no longer than five minutes for one request's sake"
 
     on_a_gate(test)
 
@@ -194,11 +194,11 @@ def test_a_dead_provider_is_asked_five_times_then_left_alone_then_asked_once() -
         ended = await asyncio.gather(*calls, return_exceptions=True)
         assert all(isinstance(error, ProviderError) for error in ended)
         assert any("has failed" in str(error) and "not asked again before" in str(error) for error in ended)
-        first = [moment for moment in provider.asked if moment < 9]
+        first = [moment for moment in provider.asked if moment < 1.9]
         assert len(first) <= 8, "five, and those that were under way beside the fifth"
-        later = [moment for moment in provider.asked if moment >= 9]
-        assert 1 <= len(later) <= 3
-        assert all(after - before >= 9 for before, after in itertools.pairwise(later))
+        later = [moment for moment in provider.asked if moment >= 1.9]
+        assert 1 <= len(later) <= 6
+        assert all(after - before >= 3.9 for before, after in itertools.pairwise(later))
 
     on_a_gate(test)
 
@@ -211,7 +211,7 @@ def test_when_it_is_back_one_success_lets_everyone_go_on() -> None:
         provider = Provider(clock, seconds=1)
         answers = await asyncio.gather(*(gate.call(provider.send, 1, 300) for _ in range(9)))
         assert answers == [ANSWER] * 9
-        assert provider.asked == [10] + [11] * 4 + [12] * 4
+        assert provider.asked == [2] + [3] * 4 + [4] * 4
 
     on_a_gate(test)
 
