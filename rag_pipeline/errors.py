@@ -11,6 +11,7 @@
     │   │   ├── CredentialsError       a provider's key is missing or was refused
     │   │   ├── RefusedTextError       a provider took all texts but some, which are named
     │   │   └── IdentityMismatchError  two vector spaces would be compared
+    │   ├── RerankingError         a reranker cannot be loaded, or refuses its input for good
     │   ├── BudgetError            a refresh would spend more than it may
     │   ├── StoreError             what lies under the data root is not what a manifest names
     │   │   └── SnapshotNotFoundError
@@ -18,7 +19,7 @@
     │   └── MissingExtraError      an optional dependency is not installed
     └── TransientError             trying again may help
         ├── SourceReadError        an item vanished or could not be read just now
-        ├── ProviderError          an embedding provider fails or cannot be reached
+        ├── ProviderError          a provider of models fails or cannot be reached
         ├── LockedError            another refresh of this corpus is at work
         └── ConflictError          another writer published in between
 
@@ -64,6 +65,10 @@ class IdentityMismatchError(EmbeddingError):
     """Vectors of two embedder identities would be compared."""
 
 
+class RerankingError(TerminalError):
+    """A reranker cannot be loaded, or refuses its input for good."""
+
+
 class BudgetError(TerminalError):
     """A refresh would spend more than it may."""
 
@@ -105,7 +110,7 @@ class SourceReadError(TransientError):
 
 
 class ProviderError(TransientError):
-    """An embedding provider fails or cannot be reached."""
+    """A provider of models fails or cannot be reached."""
 
 
 class LockedError(TransientError):

@@ -8,14 +8,19 @@ import shutil
 import textwrap
 from typing import Any
 
+from rag_pipeline.cli.missing import missing_lines
 from rag_pipeline.cli.output import print_json, print_line
-from rag_pipeline.query import Explanation, Hit, Index
+from rag_pipeline.cli.warnings import warnings_on_stderr
+from rag_pipeline.query import Explanation, Hit, Index, RerankEffect
 from rag_pipeline.query.index import MODES
 
 _LINES_SHOWN = 4
 _JSON_FIELDS = {
     "rank", "score", "source", "document_id", "chunk_id", "text", "metadata", "title", "heading_path", "page", "sources",
 }  # fmt: skip
+
+
+_RERANK = "none, cross-encoder, late-interaction, litellm or llm, or NAME:MODEL; by default what corpus.yaml says"
 
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -29,13 +34,17 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
         parser.add_argument("-k", type=int, default=10, metavar="N", help="how many hits (default 10)")
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--where", metavar="SQL", help="a condition such as \"path LIKE 'ops/%%'\"")
+        parser.add_argument("--rerank", metavar="NAME", help=_RERANK)
         parser.add_argument("--snapshot", type=int, metavar="N", help="a kept snapshot instead of the one that is served")
+        if name == "explain":
+            parser.add_argument("--expect", metavar="DOCUMENT_ID", help="show why this document is not among the hits")
         parser.set_defaults(run=run)
 
 
 def run_search(arguments: argparse.Namespace) -> int:
     index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
-    hits = index.search(arguments.query, arguments.k, arguments.mode, arguments.where)
+    with warnings_on_stderr():
+        hits = index.search(arguments.query, arguments.k, arguments.mode, arguments.where, arguments.rerank)
     if arguments.json:
         print_json({**_head(index, arguments), "hits": [hit.model_dump(mode="json", include=_JSON_FIELDS) for hit in hits]})
         return 0
@@ -48,7 +57,10 @@ def run_search(arguments: argparse.Namespace) -> int:
 
 def run_explain(arguments: argparse.Namespace) -> int:
     index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
-    explanations = index.explain(arguments.query, arguments.k, arguments.mode, arguments.where)
+    if arguments.expect is not None:
+        return _explain_missing(index, arguments)
+    with warnings_on_stderr():
+        explanations = index.explain(arguments.query, arguments.k, arguments.mode, arguments.where, arguments.rerank)
     if arguments.json:
         print_json({**_head(index, arguments), "hits": [_explanation_json(one) for one in explanations]})
         return 0
@@ -56,6 +68,18 @@ def run_explain(arguments: argparse.Namespace) -> int:
         print_line("nothing found")
     for explanation in explanations:
         _print_explanation(explanation, arguments.mode)
+    return 0
+
+
+def _explain_missing(index: Index, arguments: argparse.Namespace) -> int:
+    with warnings_on_stderr():
+        missing = index.explain_missing(arguments.query, arguments.expect, arguments.mode, arguments.where, arguments.rerank)
+    if arguments.json:
+        values = {**missing.model_dump(mode="json"), "terms_lacking": missing.terms_lacking}
+        print_json({**_head(index, arguments), "expected": values})
+    else:
+        for line in missing_lines(missing):
+            print_line(line)
     return 0
 
 
@@ -99,6 +123,21 @@ def _print_explanation(explanation: Explanation, mode: str) -> None:
     for term in sorted(explanation.terms, key=lambda term: -term.contribution):
         print_line(
             f"             {term.term}: {term.contribution:.4f} = {term.frequency} in the chunk, "
-            f"in {term.chunks_with_term} chunks, idf {term.idf:.4f}"
+            f"in {term.chunks_with_term} chunks, idf {term.idf:.4f} x weight {term.weight:.4f}"
         )
+    if mode == "hybrid":
+        sums = f"{explanation.vector.contribution:.6f} vector + {explanation.bm25.contribution:.6f} bm25"
+        print_line(f"     fused   {explanation.fused_score:.6f} = {sums}")
+    if explanation.rerank is not None:
+        print_line(f"     rerank  {_described(explanation.rerank, explanation.hit.rank)}")
     print_line()
+
+
+def _described(effect: RerankEffect, rank: int) -> str:
+    if effect.failure is not None:
+        return f"{effect.reranker} failed, fused order: {effect.failure}"
+    if effect.score is None:
+        return f"{effect.reranker}: not among its candidates, rank {effect.rank_before} before"
+    share = f", weight {effect.weight:g}" if effect.weight != 1.0 else ""
+    moved = "stays" if effect.rank_before == rank else f"was rank {effect.rank_before}"
+    return f"{effect.reranker}: score {effect.score:.4f}{share}, {moved}"

@@ -42,11 +42,11 @@ from rag_pipeline.errors import EmbeddingError, MissingExtraError
 PROVIDER = "local"
 DEFAULT_MODEL = "BAAI/bge-small-en-v1.5"
 _FIELD = "embedding.provider local"
-_MODEL_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
-_OTHER_FILES = ("config.json", "special_tokens_map.json", "preprocessor_config.json")
-_FOLDER = "the path of a folder with model.onnx, tokenizer.json and tokenizer_config.json"
-_REGISTERED = "rag_pipeline"
+MODEL_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+OTHER_FILES = ("config.json", "special_tokens_map.json", "preprocessor_config.json")
+FOLDER = "the path of a folder with model.onnx, tokenizer.json and tokenizer_config.json"
+REGISTERED = "rag_pipeline"
 """Before the names under which folders are made known to fastembed, which keeps its models by name."""
 
 
@@ -119,51 +119,78 @@ def load(config: EmbedderConfig) -> FastembedEmbedder:
         tokenizer=tokenizer,
         max_tokens=room_for_text(limit, own_tokenizer, tokenizer, identity),
         batch_size=config.batch_size,
-        alone=_looks_at_the_whole_batch(wanted.folder, wanted.files),
+        alone=looks_at_the_whole_batch(wanted.folder, wanted.files),
     )
 
 
 def _known_to_fastembed(name: str, revision: str | None) -> _Model:
     from fastembed import TextEmbedding
 
+    known, folder, files = known_to_fastembed(TextEmbedding, name, revision, DEFAULT_MODEL)
+    return _Model(known, known, folder, files, files_digest(folder, (*files, TOKENIZER_FILES[0])))
+
+
+def known_to_fastembed(
+    kind: Any, name: str, revision: str | None, default: str, key: str = "embedding.model"
+) -> tuple[str, Path, tuple[str, ...]]:
+    """A model that fastembed lists, downloaded once when it is not cached.
+
+    Args:
+        kind: fastembed's class for this kind of models.
+
+    Returns:
+        Its name, its folder, and the files of its weights, that of the model first.
+
+    Raises:
+        EmbeddingError: fastembed does not know it, or it cannot be had.
+    """
     models = {
         model["model"].lower(): model
-        for model in TextEmbedding.list_supported_models()
-        if model["sources"]["hf"] and not model["model"].startswith(f"{_REGISTERED}/")
+        for model in kind.list_supported_models()
+        if model["sources"]["hf"] and not model["model"].startswith(f"{REGISTERED}/")
     }
     if name.lower() not in models:
-        near = difflib.get_close_matches(name.lower(), models, n=3) or [DEFAULT_MODEL.lower()]
+        near = difflib.get_close_matches(name.lower(), models, n=3) or [default.lower()]
         known = ", ".join(models[match]["model"] for match in near)
         raise EmbeddingError(
-            f"embedding.model {name}: fastembed does not know it; expected its name for a model ({known}), or {_FOLDER}"
+            f"{key} {name}: fastembed does not know it; expected its name for a model ({known}), or {FOLDER}"
         )
     model = models[name.lower()]
     source = model["sources"]["hf"]
     files = (model["model_file"], *model["additional_files"])
-    cache = os.environ.get("FASTEMBED_CACHE_PATH")
     folder = cached_or_downloaded(
         source,
         revision,
-        cache=cache,
-        patterns=([*files, *_TOKENIZER_FILES, *_OTHER_FILES],),
-        complete=lambda folder: all((folder / file).is_file() for file in (*files, *_TOKENIZER_FILES)),
-        field=f"embedding.model {model['model']}",
-        remedy=f"give {_FOLDER} as embedding.model, or set FASTEMBED_CACHE_PATH or HF_HOME to a cache that holds {source}",
+        cache=os.environ.get("FASTEMBED_CACHE_PATH"),
+        patterns=([*files, *TOKENIZER_FILES, *OTHER_FILES],),
+        complete=lambda folder: all((folder / file).is_file() for file in (*files, *TOKENIZER_FILES)),
+        field=f"{key} {model['model']}",
+        remedy=f"give {FOLDER} as {key}, or set FASTEMBED_CACHE_PATH or HF_HOME to a cache that holds {source}",
     )
-    return _Model(model["model"], model["model"], folder, files, files_digest(folder, (*files, _TOKENIZER_FILES[0])))
+    return model["model"], folder, files
+
+
+def model_files(folder: Path, key: str = "embedding.model") -> tuple[str, ...]:
+    """The files of an ONNX model in a folder of one's own, ``model.onnx`` or its like first.
+
+    Raises:
+        EmbeddingError: it lacks one of the files that fastembed needs.
+    """
+    model_file = next((file for file in MODEL_FILES if (folder / file).is_file()), None)
+    missing = [file for file in TOKENIZER_FILES if not (folder / file).is_file()]
+    if model_file is None or missing:
+        lacking = ", ".join([*(["model.onnx"] if model_file is None else []), *missing])
+        raise EmbeddingError(f"{key} {folder}: has no {lacking}; expected {FOLDER}")
+    beside = (folder / model_file).parent.glob(f"{Path(model_file).name}[_.]*")  # weights too large for one file
+    return (model_file, *sorted(file.relative_to(folder).as_posix() for file in beside))
 
 
 def _in_folder(folder: Path) -> _Model:
-    model_file = next((file for file in _MODEL_FILES if (folder / file).is_file()), None)
-    missing = [file for file in _TOKENIZER_FILES if not (folder / file).is_file()]
-    if model_file is None or missing:
-        lacking = ", ".join([*(["model.onnx"] if model_file is None else []), *missing])
-        raise EmbeddingError(f"embedding.model {folder}: has no {lacking}; expected {_FOLDER}")
-    beside = (folder / model_file).parent.glob(f"{Path(model_file).name}[_.]*")  # weights too large for one file
-    files = (model_file, *sorted(file.relative_to(folder).as_posix() for file in beside))
+    files = model_files(folder)
+    model_file = files[0]
     pooling, output = _pooling(folder, model_file)
-    digest = files_digest(folder, (*files, _TOKENIZER_FILES[0]), f"pooling {pooling} of {output or 'the first output'}")
-    registered = "/".join([_REGISTERED, digest, *files])
+    digest = files_digest(folder, (*files, TOKENIZER_FILES[0]), f"pooling {pooling} of {output or 'the first output'}")
+    registered = "/".join([REGISTERED, digest, *files])
     _register(registered, files, pooling, output)
     return _Model(folder.resolve().name, registered, folder, files, digest)
 
@@ -230,7 +257,7 @@ def _outputs(file: Path) -> dict[str, int]:
     return {output.name: len(output.shape) for output in session.get_outputs()}
 
 
-def _looks_at_the_whole_batch(folder: Path, files: Sequence[str]) -> bool:
+def looks_at_the_whole_batch(folder: Path, files: Sequence[str]) -> bool:
     """Whether a model scales its numbers by the largest of all texts that it is given at once.
 
     Dynamic quantization does, so that a text's vector would depend on the texts beside it.

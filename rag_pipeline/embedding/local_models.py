@@ -108,7 +108,7 @@ def room_for_text(
     return room
 
 
-def folder_of(model: str, field: str) -> Path | None:
+def folder_of(model: str, field: str, key: str = "embedding.model") -> Path | None:
     """The folder that a configured model names, or None when it names none: a folder that exists is one.
 
     Raises:
@@ -118,7 +118,7 @@ def folder_of(model: str, field: str) -> Path | None:
     if path.is_dir():
         return path
     if path.is_absolute() or model.startswith((".", "~")):
-        raise EmbeddingError(f"{field}: embedding.model {model}: there is no such folder")
+        raise EmbeddingError(f"{field}: {key} {model}: there is no such folder")
     return None
 
 

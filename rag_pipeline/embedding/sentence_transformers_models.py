@@ -86,13 +86,13 @@ def load(config: EmbedderConfig) -> SentenceTransformersEmbedder:
 
     name = config.model or DEFAULT_MODEL
     given = folder_of(name, _FIELD)
-    folder = given if given is not None else _from_hub(name, config.revision)
+    folder = given if given is not None else from_hub(name, config.revision)
     if given is not None:
-        _check_folder(folder)
+        check_folder(folder)
         name = folder.resolve().name
     digest = files_digest(folder, _deciding_files(folder))
     try:
-        with _quiet():
+        with quiet():
             model = SentenceTransformer(str(folder), local_files_only=True, truncate_dim=config.dimensions)
             width = model.encode(["a"], prompt="", show_progress_bar=False).shape[1]
             own_tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
@@ -132,7 +132,12 @@ def _own_prompts(prompts: dict[str, str | None]) -> tuple[str, str] | None:
     return (document, query) if document or query else None
 
 
-def _from_hub(name: str, revision: str | None) -> Path:
+def from_hub(name: str, revision: str | None, key: str = "embedding.model") -> Path:
+    """The folder of a model of Hugging Face for sentence-transformers, downloaded once when it is not cached.
+
+    Raises:
+        EmbeddingError: it cannot be had; the message begins with ``key``, where a folder may be given instead.
+    """
     return cached_or_downloaded(
         name,
         revision,
@@ -140,10 +145,9 @@ def _from_hub(name: str, revision: str | None) -> Path:
         patterns=(_PATTERNS, [*_PATTERNS, *_OLDER_WEIGHTS]),
         ignored=_NOT_LOADED,
         complete=_has_weights,
-        field=f"embedding.model {name}",
+        field=f"{key} {name}",
         remedy=(
-            "give the path of a folder that sentence-transformers saved as embedding.model, or set HF_HOME to a cache "
-            "that holds it"
+            f"give the path of a folder that sentence-transformers saved as {key}, or set HF_HOME to a cache that holds it"
         ),
     )
 
@@ -154,10 +158,14 @@ def _has_weights(folder: Path) -> bool:
     return described and any(file.is_file() for file in weights)
 
 
-def _check_folder(folder: Path) -> None:
+def check_folder(folder: Path, key: str = "embedding.model") -> None:
+    """
+    Raises:
+        EmbeddingError: the folder holds no model for sentence-transformers.
+    """
     if not _has_weights(folder):
         raise EmbeddingError(
-            f"embedding.model {folder}: expected a folder that sentence-transformers saved, with modules.json or "
+            f"{key} {folder}: expected a folder that sentence-transformers saved, with modules.json or "
             "config.json and model.safetensors"
         )
 
@@ -180,7 +188,7 @@ def _deciding_files(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the progress bars and notes of a load, and with whatever was set before afterwards."""
     from transformers.utils import logging as transformers_logging
 

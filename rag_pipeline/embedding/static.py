@@ -93,6 +93,19 @@ class StaticEmbedder:
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         return np.asarray(self.embed_documents([text])[0])
 
+    def tokens_of(self, texts: Sequence[str]) -> TokenisedTexts:
+        """The tokens whose vectors are a text's. Takes memory for all texts at once."""
+        return self._tokenizer.tokenise(lower_capital_lines(texts))
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many tokens there are; they are numbered from 0."""
+        return len(self._stored)
+
+    def token_vectors(self, tokens: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+        """The model's vector of each token, shape ``(len(tokens), dimensions)``, of any length."""
+        return self._stored[tokens].astype(np.float32)
+
     def _sums(self, tokenised: TokenisedTexts) -> npt.NDArray[np.int64]:
         """The sum of each text's token vectors in units of ``2**-_FRACTION_BITS``, exactly, shape ``(n, dimensions)``."""
         bounds, row_starts = _rows(tokenised.offsets, self._tokens_per_row)

@@ -4,7 +4,25 @@ Start at :meth:`Index.open`.
 """
 
 from rag_pipeline.contracts import Hit
-from rag_pipeline.query.explanation import ArmScore, Explanation, TermScore
+from rag_pipeline.query.explanation import (
+    ArmScore,
+    Explanation,
+    MissingExplanation,
+    Place,
+    RerankEffect,
+    TermPresence,
+    TermScore,
+)
 from rag_pipeline.query.index import Index
 
-__all__ = ["ArmScore", "Explanation", "Hit", "Index", "TermScore"]
+__all__ = [
+    "ArmScore",
+    "Explanation",
+    "Hit",
+    "Index",
+    "MissingExplanation",
+    "Place",
+    "RerankEffect",
+    "TermPresence",
+    "TermScore",
+]

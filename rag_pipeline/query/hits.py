@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from rag_pipeline.contracts import Hit
 
-HIT_COLUMNS = ("chunk_id", "document_id", "source", "title", "heading_path", "page", "start", "end", "text", "metadata")
+HIT_COLUMNS = (
+    "chunk_id", "document_id", "source", "title", "heading_path", "page", "start", "end", "text", "context", "metadata",
+)  # fmt: skip
 
 
 class HitColumns(Protocol):
@@ -48,6 +50,11 @@ class TableColumns:
         found = self._table.take_row_ids([int(self._row_ids[number]) for number in numbers])
         by_id = {row["chunk_id"]: row for row in found.select(list(HIT_COLUMNS)).to_arrow().to_pylist()}
         return [by_id[self._chunk_ids[number].as_py()] for number in numbers]
+
+
+def indexed_text(row: dict[str, Any]) -> str:
+    """What was embedded and indexed of a row, see `contracts.Chunk`."""
+    return f"{row['context']}\n{row['text']}" if row["context"] else str(row["text"])
 
 
 def make_hit(rank: int, score: float, row: dict[str, Any], sources: Sequence[str]) -> Hit:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rag_pipeline.contracts import Hit, Manifest
 from rag_pipeline.errors import QueryError, StoreError
-from rag_pipeline.query.explanation import Explanation
+from rag_pipeline.query.explanation import Explanation, MissingExplanation
 
 if TYPE_CHECKING:
     from rag_pipeline.query.snapshot_reader import SnapshotReader
@@ -75,28 +75,53 @@ class Index:
     def manifest(self) -> Manifest:
         return self._reader.manifest
 
-    def search(self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None) -> list[Hit]:
+    def search(
+        self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+    ) -> list[Hit]:
         """The best ``k`` chunks for a text, best first; fewer when there are not as many.
 
         Args:
             text: taken as words, never as query syntax. A text without a visible character finds nothing.
             mode: `hybrid` fuses `vector` (cosine similarity) and `bm25`.
             where: a SQL condition over the filter columns, which holds in both arms before candidates are chosen.
+            rerank: `none`, `cross-encoder`, `late-interaction`, `litellm` or `llm`, or with its model
+                `cross-encoder:BAAI/bge-reranker-base`; by default what the corpus says for hybrid searches. A hit that
+                was reranked has the reranker's score; hits beyond its candidates follow in fusion's order, with its score.
 
         Raises:
             QueryError: an argument or the condition cannot be understood.
+            RerankingError, CredentialsError, ProviderError, MissingExtraError: the reranker fails. Where the corpus says
+                `rerank_on_failure: fused`, that is a warning on the logger "rag_pipeline.query" instead.
         """
         self._check_arguments(text, k, mode)
-        return self._reader.search(text, k, mode, where)
+        return self._reader.search(text, k, mode, where, rerank)
 
-    async def asearch(self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None) -> list[Hit]:
+    async def asearch(
+        self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+    ) -> list[Hit]:
         """:meth:`search` on a worker thread, so that the event loop goes on."""
-        return await asyncio.to_thread(self.search, text, k, mode, where)
+        return await asyncio.to_thread(self.search, text, k, mode, where, rerank)
 
-    def explain(self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None) -> list[Explanation]:
-        """:meth:`search`, with the rank and score of every hit in each arm and what fusion made of them."""
+    def explain(
+        self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+    ) -> list[Explanation]:
+        """:meth:`search`, with the rank and score of every hit in each arm and what fusion and the reranker made of them."""
         self._check_arguments(text, k, mode)
-        return self._reader.explain(text, k, mode, where)
+        return self._reader.explain(text, k, mode, where, rerank)
+
+    def explain_missing(
+        self, text: str, document_id: str, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+    ) -> MissingExplanation:
+        """Why a document is not among the hits of :meth:`search` with these arguments, or where it stands.
+
+        The store's present state is read as well, for a document that could not be read.
+        """
+        from rag_pipeline.query.missing import explain_missing
+
+        self._check_arguments(text, 1, mode)
+        if not isinstance(document_id, str):
+            raise QueryError(f"document_id: expected a string, got {type(document_id).__name__}")
+        return explain_missing(self._reader, text, document_id, mode, where, rerank)
 
     def chunk_ids(self) -> set[str]:
         """The ids of all chunks of the snapshot."""

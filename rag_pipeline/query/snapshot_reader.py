@@ -23,14 +23,21 @@ from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.index.vector_table import filter_columns
 from rag_pipeline.lance import damage_as_store_error
 from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
-from rag_pipeline.query.explanation import ArmScore, Explanation, TermScore
+from rag_pipeline.query.explanation import ArmScore, Explanation, RerankEffect, TermScore
 from rag_pipeline.query.filters import RowFilter
 from rag_pipeline.query.fusion import Candidates, Fused, convex_combination, reciprocal_rank_fusion
-from rag_pipeline.query.hits import HIT_COLUMNS, HitColumns, MemoryColumns, TableColumns, make_hit
+from rag_pipeline.query.hits import HIT_COLUMNS, HitColumns, MemoryColumns, TableColumns, indexed_text, make_hit
+from rag_pipeline.query.missing import RankedRows
 from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups
+from rag_pipeline.query.rerank import Reranked, Reranking, as_fused
+from rag_pipeline.query.rerank import rerank as rerank_results
+from rag_pipeline.reranking import chosen
 
 _CANDIDATES_PER_ARM = 100
 """How deep each arm looks at the least; a larger ``k`` looks as deep as ``k``."""
+
+_DEEPEST = 10_000
+"""How deep each arm is looked through for a document that was expected."""
 
 _ARMS = ("vector", "bm25")
 
@@ -38,7 +45,7 @@ _ARMS = ("vector", "bm25")
 class _Ranked(NamedTuple):
     """What a search found, and what it looked with."""
 
-    results: list[Fused]
+    reranking: Reranking
     arms: dict[str, Ranking]
     terms: list[str]
     query: npt.NDArray[np.float32] | None
@@ -46,12 +53,21 @@ class _Ranked(NamedTuple):
     depth: int
 
 
+class _Asked(NamedTuple):
+    """What the arms gave, and what they were asked with; ``matches`` are all rows with a query term and their scores."""
+
+    arms: dict[str, Ranking]
+    terms: list[str]
+    query: npt.NDArray[np.float32] | None
+    matches: tuple[Ints, Floats] | None
+
+
 class SnapshotReader:
     """Reads one manifest and only what it names. Nothing is changed after opening, so that threads may share it."""
 
     def __init__(self, store: CorpusStore, manifest: Manifest, memory_budget: int) -> None:
         self.manifest = manifest
-        self._store = store
+        self.store = store
         self._memory_budget = memory_budget
         self._embedder: Embedder = embedder_of(
             manifest.content.embedder, manifest.content.query_model, manifest.model_access
@@ -60,7 +76,7 @@ class SnapshotReader:
         table = open_vector_table(store, manifest)
         self._load_rows(table)
         self._load_lexical()
-        self._filter = RowFilter(table, self._row_ids, filter_columns(table.schema))
+        self.filter = RowFilter(table, self._row_ids, filter_columns(table.schema))
 
     @classmethod
     def open(
@@ -71,22 +87,23 @@ class SnapshotReader:
 
     def reopen(self) -> SnapshotReader | None:
         """A reader of the snapshot that is served now, or None when it is this one."""
-        pointer = read_pointer(self._store)
+        pointer = read_pointer(self.store)
         if pointer is None or pointer.snapshot == self.manifest.snapshot:
             return None
-        store = CorpusStore(self._store.root.parent, self._store.corpus)
+        store = CorpusStore(self.store.root.parent, self.store.corpus)
         return SnapshotReader(store, read_manifest(store, pointer.snapshot), self._memory_budget)
 
     def all_chunk_ids(self) -> set[str]:
         return set(self._chunk_ids.to_pylist())
 
-    def search(self, text: str, k: int, mode: str, where: str | None) -> list[Hit]:
-        ranked = self._rank(text, k, mode, where)
+    def search(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Hit]:
+        ranked = self._rank(text, k, mode, where, rerank)
         return self._hits(ranked)
 
-    def explain(self, text: str, k: int, mode: str, where: str | None) -> list[Explanation]:
-        ranked = self._rank(text, k, mode, where)
-        return [self._explained(ranked, found, hit) for found, hit in zip(ranked.results, self._hits(ranked), strict=True)]
+    def explain(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Explanation]:
+        ranked = self._rank(text, k, mode, where, rerank)
+        results = ranked.reranking.results
+        return [self._explained(ranked, one, hit) for one, hit in zip(results, self._hits(ranked), strict=True)]
 
     def _load_rows(self, table: Any) -> None:
         rows, dimensions = self.manifest.counts.chunks, self.manifest.content.embedder.dimensions
@@ -98,7 +115,7 @@ class SnapshotReader:
             raise StoreError(f"{self._name()}: the manifest names {rows} chunks, the vector table holds {loaded.num_rows}")
         self._row_ids: npt.NDArray[np.uint64] = loaded["_rowid"].to_numpy()
         self._chunk_ids: pa.Array = loaded["chunk_id"].combine_chunks()
-        self._groups = TextGroups(
+        self.groups = TextGroups(
             loaded["text_hash"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64),
             np.argsort(pc.sort_indices(self._chunk_ids).to_numpy()),
         )
@@ -108,13 +125,13 @@ class SnapshotReader:
             self._dense = MatrixArm(np.ascontiguousarray(flat.reshape(rows, dimensions)))
         else:
             self._dense = TableArm(table, self._row_ids)
-        self._columns: HitColumns = TableColumns(table, self._row_ids, self._chunk_ids)
+        self.columns: HitColumns = TableColumns(table, self._row_ids, self._chunk_ids)
         if table.stats()["total_bytes"] <= self._memory_budget:
             with damage_as_store_error(table.name):
                 shown = table.search().select(list(HIT_COLUMNS)).with_row_id(True).to_arrow()
             ids = shown["_rowid"].to_numpy()
             by_id = np.argsort(ids)
-            self._columns = MemoryColumns(shown.take(pa.array(by_id[np.searchsorted(ids[by_id], self._row_ids)])))
+            self.columns = MemoryColumns(shown.take(pa.array(by_id[np.searchsorted(ids[by_id], self._row_ids)])))
 
     def _load_lexical(self) -> None:
         settings = dict(self.manifest.content.lexical)
@@ -126,7 +143,7 @@ class SnapshotReader:
             )
         config = LexicalConfig(**settings)
         self._analyzer = Analyzer(config)
-        self._bm25: PostingsBM25 = open_bm25(self._store.bm25, self.manifest.bm25, config)
+        self._bm25: PostingsBM25 = open_bm25(self.store.bm25, self.manifest.bm25, config)
         positions = pc.index_in(self._bm25.chunk_ids, value_set=self._chunk_ids.cast(pa.large_utf8()))
         if positions.null_count or len(positions) != len(self._chunk_ids):
             raise StoreError(f"{self._name()}: vector table and lexical index do not hold the same chunks; refresh again")
@@ -136,25 +153,72 @@ class SnapshotReader:
     def _name(self) -> str:
         return f"corpus {self.manifest.corpus!r}, snapshot {self.manifest.snapshot}"
 
-    def _rank(self, text: str, k: int, mode: str, where: str | None) -> _Ranked:
-        mask = None if where is None else self._filter.mask(where)
-        depth = max(k, _CANDIDATES_PER_ARM)
+    def _settings(self, mode: str, rerank: str | None) -> RetrievalConfig:
+        """How this search fuses and reranks. The corpus's reranker is for hybrid searches, a named one for any."""
+        return chosen(self._retrieval, "none" if rerank is None and mode != "hybrid" else rerank)
+
+    def _rank(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> _Ranked:
+        settings = self._settings(mode, rerank)
+        reranked = settings.rerank != "none" and _visible(text)
+        wanted = max(k, settings.rerank_candidates) if reranked else k
+        candidates = self._candidates(text, wanted, mode, where)
+        if not reranked:
+            return candidates
+        fused = [one.found for one in candidates.reranking.results]
+        return candidates._replace(reranking=rerank_results(text, fused, self._indexed_texts, settings, k))
+
+    def _indexed_texts(self, rows: list[int]) -> list[str]:
+        return [indexed_text(values) for values in self.columns.rows(rows)]
+
+    def _candidates(self, text: str, k: int, mode: str, where: str | None, depth: int | None = None) -> _Ranked:
+        """The best ``k`` before any reranking, of the first ``depth`` of each arm."""
+        mask = None if where is None else self.filter.mask(where)
+        depth = max(k, _CANDIDATES_PER_ARM) if depth is None else depth
+        asked = self._ask(text, mode, mask, depth)
+        if asked.matches is not None and mode == "hybrid":
+            results = self._fused(asked.arms, asked.query, asked.matches, k)
+        else:
+            only = asked.arms[mode]
+            pairs = zip(only.rows[:k].tolist(), only.scores[:k].tolist(), strict=True)
+            results = [Fused(row, score, (rank,), (score,)) for rank, (row, score) in enumerate(pairs, 1)]
+        return _Ranked(as_fused(results), asked.arms, asked.terms, asked.query, mask, depth)
+
+    def _ask(self, text: str, mode: str, mask: npt.NDArray[np.bool_] | None, depth: int) -> _Asked:
+        """The first ``depth`` of each arm that a mode asks."""
         wanted = _ARMS if mode == "hybrid" else (mode,)
-        terms = self._analyzer.query_terms(text)
+        terms = self.terms_of(text)
         query = self._embedder.embed_query(text) if "vector" in wanted and _visible(text) else None
         matches = self._bm25_matches(terms, mask) if "bm25" in wanted else None
         arms: dict[str, Ranking] = {}
         if "vector" in wanted:
-            arms["vector"] = self._dense.best(query, depth, self._groups, mask) if query is not None else NOTHING
+            arms["vector"] = self._dense.best(query, depth, self.groups, mask) if query is not None else NOTHING
         if matches is not None:
-            arms["bm25"] = self._groups.best(*matches, depth)
-        if matches is not None and mode == "hybrid":
-            results = self._fused(arms, query, matches, k)
-        else:
-            only = arms[mode]
-            pairs = zip(only.rows[:k].tolist(), only.scores[:k].tolist(), strict=True)
-            results = [Fused(row, score, (rank,), (score,)) for rank, (row, score) in enumerate(pairs, 1)]
-        return _Ranked(results, arms, terms, query, mask, depth)
+            arms["bm25"] = self.groups.best(*matches, depth)
+        return _Asked(arms, terms, query, matches)
+
+    def terms_of(self, text: str) -> list[str]:
+        """The terms that BM25 looks for."""
+        return self._analyzer.query_terms(text)
+
+    def rows_with(self, term: str) -> Ints:
+        """The rows that hold a term."""
+        return self._row_of_ordinal[self._bm25.candidates([term])[0]]
+
+    def ranked_lists(self, text: str, mode: str, where: str | None, rerank: str | None) -> dict[str, RankedRows]:
+        """What `search` does, list by list, each as far down as can be said: the arms, ``fused`` and ``reranked``."""
+        mask = None if where is None else self.filter.mask(where)
+        settings = self._settings(mode, rerank)
+        reranked = settings.rerank != "none" and _visible(text)
+        depth = max(_CANDIDATES_PER_ARM, settings.rerank_candidates if reranked else 0)
+        deep = self._ask(text, mode, mask, max(depth, min(len(self._row_ids), _DEEPEST)))
+        lists = {name: RankedRows(arm.rows.tolist(), arm.scores.tolist()) for name, arm in deep.arms.items()}
+        candidates = self._candidates(text, 2 * depth, mode, where, depth).reranking
+        if mode == "hybrid":
+            lists["fused"] = _ranked_rows(candidates)
+        if reranked:
+            fused = [one.found for one in candidates.results]
+            lists["reranked"] = _ranked_rows(rerank_results(text, fused, self._indexed_texts, settings, len(fused)))
+        return lists
 
     def _bm25_matches(self, terms: list[str], mask: npt.NDArray[np.bool_] | None) -> tuple[Ints, Floats]:
         """The rows that hold a query term and are in the mask, and their scores."""
@@ -170,7 +234,7 @@ class SnapshotReader:
     ) -> list[Fused]:
         ranked = [arms[name] for name in _ARMS]
         if self._retrieval.fusion == "rrf":
-            return reciprocal_rank_fusion(ranked, self._groups, self._retrieval.rrf_k, k)
+            return reciprocal_rank_fusion(ranked, self.groups, self._retrieval.rrf_k, k)
         rows = np.unique(np.concatenate([arm.rows for arm in ranked]))
         matched, scores = matches
         order = np.argsort(matched)
@@ -179,21 +243,23 @@ class SnapshotReader:
         bm25 = np.where(found, scores[order][at], 0.0) if len(matched) else np.zeros(len(rows))
         cosine = self._dense.similarities(query, rows) if query is not None and query.any() and len(rows) else None
         candidates = Candidates(rows, cosine, bm25)
-        return convex_combination(ranked, candidates, self._retrieval.bm25_weight, self._groups, k)
+        return convex_combination(ranked, candidates, self._retrieval.bm25_weight, self.groups, k)
 
     def _hits(self, ranked: _Ranked) -> list[Hit]:
-        like = [self._groups.rows_like(found.row) for found in ranked.results]
+        results = ranked.reranking.results
+        like = [self.groups.rows_like(one.found.row) for one in results]
         if ranked.mask is not None:
             like = [rows[ranked.mask[rows]] for rows in like]
-        shown = self._columns.rows([found.row for found in ranked.results])
+        shown = self.columns.rows([one.found.row for one in results])
         doubles = sorted({int(row) for rows in like if len(rows) > 1 for row in rows})
-        sources = {row: values["source"] for row, values in zip(doubles, self._columns.rows(doubles), strict=True)}
+        sources = {row: values["source"] for row, values in zip(doubles, self.columns.rows(doubles), strict=True)}
         return [
-            make_hit(rank, found.score, values, [sources[int(row)] for row in rows] if len(rows) > 1 else [])
-            for rank, (found, values, rows) in enumerate(zip(ranked.results, shown, like, strict=True), 1)
+            make_hit(rank, one.score, values, [sources[int(row)] for row in rows] if len(rows) > 1 else [])
+            for rank, (one, values, rows) in enumerate(zip(results, shown, like, strict=True), 1)
         ]
 
-    def _explained(self, ranked: _Ranked, found: Fused, hit: Hit) -> Explanation:
+    def _explained(self, ranked: _Ranked, one: Reranked, hit: Hit) -> Explanation:
+        found = one.found
         scores: dict[str, ArmScore] = {}
         matches = self._bm25.explain(ranked.terms, int(self._ordinal_of_row[found.row]))
         measured = {
@@ -218,12 +284,31 @@ class SnapshotReader:
                     frequency=match.frequency,
                     chunks_with_term=match.document_frequency,
                     idf=match.idf,
+                    weight=match.contribution / match.idf if match.idf else 0.0,
                     contribution=match.contribution,
                 )
                 for match in matches
             ),
             candidates_per_arm=ranked.depth,
+            fused_score=found.score,
+            rerank=_effect(ranked.reranking, one),
         )
+
+
+def _ranked_rows(reranking: Reranking) -> RankedRows:
+    return RankedRows([one.found.row for one in reranking.results], [one.score for one in reranking.results])
+
+
+def _effect(reranking: Reranking, one: Reranked) -> RerankEffect | None:
+    if reranking.reranker is None:
+        return None
+    return RerankEffect(
+        reranker=reranking.reranker,
+        score=one.given,
+        weight=reranking.weight,
+        rank_before=one.rank_before,
+        failure=reranking.failure,
+    )
 
 
 def _visible(text: str) -> bool:

@@ -7,14 +7,17 @@ import logging
 import math
 import random
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-from rag_pipeline.embedding.hosted.calls import Answer, CallError
+from rag_pipeline.embedding.hosted.calls import CallError
 from rag_pipeline.embedding.hosted.circuit_breaker import CircuitBreaker
 from rag_pipeline.embedding.hosted.clock import Clock, SystemClock, time_of_day
 from rag_pipeline.embedding.hosted.rate_limit import RateLimiter
 from rag_pipeline.errors import ProviderError
 
 _log = logging.getLogger("rag_pipeline.embedding")
+
+T = TypeVar("T")
 
 _LONGEST_WAIT = 60.0
 _WORTH_TELLING = 5.0
@@ -46,7 +49,7 @@ class Gate:
         self._places = asyncio.Semaphore(concurrency)
         self._limits_told = -math.inf
 
-    async def call(self, send: Callable[[], Awaitable[Answer]], tokens: int, retry_seconds: float) -> Answer:
+    async def call(self, send: Callable[[], Awaitable[T]], tokens: int, retry_seconds: float) -> T:
         """Send a request, again while that may help and ``retry_seconds`` have not passed since the first try.
 
         Raises:
@@ -70,7 +73,7 @@ class Gate:
                 self._tell(str(failure), max(wait, self._breaker.opened_for))
             await self.clock.sleep(wait)
 
-    async def _try_once(self, send: Callable[[], Awaitable[Answer]], tokens: int, patience: _Patience) -> Answer:
+    async def _try_once(self, send: Callable[[], Awaitable[T]], tokens: int, patience: _Patience) -> T:
         while True:
             probe = await self._breaker.admit(patience.deadline)
             try:
