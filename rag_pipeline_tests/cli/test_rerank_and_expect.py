@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from rag_pipeline.cli.main import main
+from rag_pipeline.cli import main
 from rag_pipeline_tests.conftest import Workspace
 
 PAGES: dict[str, str | bytes] = {
