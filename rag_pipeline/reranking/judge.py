@@ -71,7 +71,8 @@ def grades_of(message: str, wanted: int) -> Scores:
     rows = value.get("grades") if isinstance(value, dict) and value.keys() == {"grades"} else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and row.keys() == {"passage", "grade"} for row in rows):
         raise ValueError("JSON of another form")
-    if sorted(row["passage"] for row in rows if type(row["passage"]) is int) != list(range(1, wanted + 1)):
+    passages = [row["passage"] for row in rows]
+    if not all(type(passage) is int for passage in passages) or sorted(passages) != list(range(1, wanted + 1)):
         raise ValueError("grades that are not one for each passage")
     grades = np.zeros(wanted)
     for row in rows:

@@ -106,7 +106,7 @@ class Gate:
             ProviderError: the pause that the provider asked for is longer than this request may wait.
         """
         pause = self._limiter.paused_for
-        if self.clock.monotonic() + pause > patience.deadline:
+        if pause > 0 and self.clock.monotonic() + pause > patience.deadline:
             raise ProviderError(
                 f"{self.name} has asked for a pause; it is not asked again before {time_of_day(self.clock, pause)}"
             )

@@ -133,7 +133,7 @@ class LiteLLMClient:
         with np.errstate(over="ignore"):
             try:
                 return np.array(vectors, dtype=np.float32)
-            except (TypeError, ValueError):
+            except (OverflowError, TypeError, ValueError):
                 return np.array([[_number(value) for value in vector] for vector in vectors], dtype=np.float32)
 
     def _unusable(self, what: str) -> CallError:
@@ -141,7 +141,10 @@ class LiteLLMClient:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) else float("nan")
+    try:
+        return float(value) if isinstance(value, (int, float)) else float("nan")
+    except OverflowError:
+        return float("inf")
 
 
 def _tokens(response: Any) -> int | None:
