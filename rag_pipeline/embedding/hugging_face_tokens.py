@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_pipeline.embedding.pieces import PieceTokens
+from rag_pipeline.embedding.pieces import PieceTokens, text_blocks
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -69,7 +69,7 @@ class HuggingFaceTokenizer:
     def count(self, texts: Sequence[str]) -> Offsets:
         """Tokens of each text standing alone, shape ``(len(texts),)``."""
         counts = np.zeros(len(texts), dtype=np.int64)
-        for first, block in _blocks(texts):
+        for first, block in text_blocks(texts):
             counts[first : first + len(block)] = self._counts(block)
         return counts
 
@@ -201,15 +201,3 @@ def _space_blocks(text: str) -> Iterator[tuple[int, str]]:
         end = end if end > start else len(text)
         yield start, text[start:end]
         start = end
-
-
-def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
-    """Runs of texts of bounded length together, each with the index of its first; a longer text stands alone."""
-    first, length = 0, 0
-    for index, text in enumerate(texts):
-        if length and length + len(text) > _CHARACTERS_PER_BLOCK:
-            yield first, texts[first:index]
-            first, length = index, 0
-        length += len(text)
-    if first < len(texts):
-        yield first, texts[first:]

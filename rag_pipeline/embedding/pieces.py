@@ -187,7 +187,7 @@ class BytePairTokenizer:
     def count(self, texts: Sequence[str]) -> Offsets:
         """Tokens of each text standing alone, shape ``(len(texts),)``."""
         counts = np.zeros(len(texts), dtype=np.int64)
-        for first, block in _blocks(texts):
+        for first, block in text_blocks(texts):
             cut, bounds = self._cut_texts(block)
             total = np.append(0, np.cumsum(cut.counts[cut.piece]))
             counts[first : first + len(block)] = np.diff(total[bounds])
@@ -259,7 +259,7 @@ def _line_blocks(text: str) -> Iterator[tuple[int, str]]:
         start = end
 
 
-def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+def text_blocks(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
     """Runs of texts of bounded length together, each with the index of its first; a longer text stands alone."""
     first, length = 0, 0
     for index, text in enumerate(texts):

@@ -32,6 +32,9 @@ def embedder_for(config: EmbedderConfig, cache_folder: Path | None = None, remem
     """
     config = resolved(config)
     key = config.model_dump_json(exclude={"fallback"}, exclude_defaults=True)
+    if config.provider in HOSTED_PROVIDERS:
+        # What keeps requests within limits belongs to one event loop, which a forked process does not have.
+        key = f"{key} {os.getpid()}"
     with _lock:
         if key not in _loaded:
             embedder = _load(config, cache_folder, remember)

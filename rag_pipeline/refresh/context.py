@@ -30,7 +30,9 @@ from rag_pipeline.refresh.progress import Reporter, Silent
 
 _CONTEXT_TOKENS = 64
 """Room for the context line above a chunk where the model's limit decides the size: 200 characters at the most."""
-_SMALLEST_CHUNK = 8
+SMALLEST_CHUNK = 8
+"""Tokens; what the configuration allows at the least."""
+
 Found = TypeVar("Found")
 
 
@@ -102,7 +104,7 @@ class RefreshContext:
                     f"at most {most}, context line included"
                 )
             return configured
-        size = max(min(configured.size, most - _CONTEXT_TOKENS), _SMALLEST_CHUNK)
+        size = max(min(configured.size, most - _CONTEXT_TOKENS), SMALLEST_CHUNK)
         return configured if size == configured.size else ChunkingConfig.model_validate({"size": size})
 
     @property

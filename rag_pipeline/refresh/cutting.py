@@ -9,9 +9,7 @@ from rag_pipeline.config import ChunkingConfig
 from rag_pipeline.contracts import Chunk, Parsed
 from rag_pipeline.embedding import Embedder
 from rag_pipeline.errors import ConfigError
-from rag_pipeline.refresh.context import RefreshContext
-
-_SMALLEST_CHUNK = 8
+from rag_pipeline.refresh.context import SMALLEST_CHUNK, RefreshContext
 
 
 class _Excess(NamedTuple):
@@ -36,11 +34,11 @@ def cut_document(context: RefreshContext, document_id: str, parsed: Parsed) -> l
         if excess is None:
             return chunks
         size = config.size - (excess.tokens - excess.most)
-        if "size" in context.corpus.chunking.model_fields_set or size < _SMALLEST_CHUNK:
+        if "size" in context.corpus.chunking.model_fields_set or size < SMALLEST_CHUNK:
             raise ConfigError(
                 f"{context.corpus.file}: chunking.size: document {document_id!r}, characters {excess.chunk.start} to "
                 f"{excess.chunk.end}: {excess.tokens} tokens with the context line {excess.chunk.context!r}, and "
-                f"{excess.embedder.identity} takes {excess.most}. Set chunking.size to at most {max(size, _SMALLEST_CHUNK)}"
+                f"{excess.embedder.identity} takes {excess.most}. Set chunking.size to at most {max(size, SMALLEST_CHUNK)}"
             )
         config = ChunkingConfig.model_validate({"size": size})
 

@@ -54,3 +54,11 @@ def test_threads_that_ask_at_once_get_one_embedder() -> None:
     for thread in threads:
         thread.join()
     assert len(set(map(id, found))) == 1
+
+
+def test_a_forked_process_asks_through_limits_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = EmbeddingConfig(provider="openai", dimensions=8)
+    parents = embedder_for(config)
+    assert embedder_for(config) is parents
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    assert embedder_for(config) is not parents

@@ -95,8 +95,8 @@ def test_a_model_is_loaded_once_whatever_the_number_of_candidates() -> None:
     assert reranker_for(RetrievalConfig(rerank="late-interaction", rerank_candidates=500)) is few
 
 
+@pytest.mark.models
 def test_a_model_that_cannot_be_had_is_not_looked_for_at_every_search(tmp_path: object) -> None:
-    pytest.importorskip("sentence_transformers")
     settings = RetrievalConfig(rerank="cross-encoder", rerank_model=f"{tmp_path}/none")
     with pytest.raises(RerankingError, match="there is no such folder") as first:
         reranker_for(settings)
