@@ -8,12 +8,13 @@ tell when something broke from one snapshot to the next, and little about how go
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from rag_pipeline.contracts import HEADING_SEPARATOR
 from rag_pipeline.evaluation.query_set import QuerySet
 from rag_pipeline.hashing import text_hash, value_hash
-from rag_pipeline.lance import scan
+from rag_pipeline.lance import scan, scan_keys
 
 SAMPLE = 100
 """Queries of a corpus. They cost every refresh that changed something; see docs/adr/0015-gates-and-known-items.md."""
@@ -48,3 +49,26 @@ def known_items(vectors: Any, count: int = SAMPLE) -> QuerySet:
         {name: dict.fromkeys(sorted(carriers[text]), 1) for text, name in names.items()},
         "known_items",
     )
+
+
+def renamed(before: Any, after: Any, gone: Sequence[str], new: Sequence[str]) -> dict[str, list[str]]:
+    """For each document that is gone, the new ones that hold the same texts: a document that was moved is still known.
+
+    Args:
+        before: a handle on the vector table that holds the documents ``gone``.
+        after: one that holds the documents ``new``.
+    """
+    if not gone or not new:
+        return {}
+    holders: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+    for document, texts in sorted(_texts(after, new).items()):
+        holders[texts].append(document)
+    return {document: holders[texts] for document, texts in _texts(before, gone).items() if texts in holders}
+
+
+def _texts(vectors: Any, documents: Sequence[str]) -> dict[str, frozenset[str]]:
+    texts: defaultdict[str, set[str]] = defaultdict(set)
+    for batch in scan_keys(vectors, ["document_id", "text_hash"], "document_id", documents, 2**16):
+        for document, digest in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            texts[document].add(digest)
+    return {document: frozenset(digests) for document, digests in texts.items()}

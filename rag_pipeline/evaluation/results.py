@@ -6,7 +6,7 @@ A content of which there was nothing to ask has a row without a query for each m
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +53,13 @@ class QueryResult(Contract):
         for document, rank in zip(self.found, self.ranks, strict=True):
             ranked[rank - 1] = document
         return figure(metric, ranked, self.grades)
+
+    def without(self, documents: Collection[str]) -> QueryResult:
+        """The same, as if these documents were not relevant."""
+        kept = [(name, rank) for name, rank in zip(self.found, self.ranks, strict=True) if name not in documents]
+        grades = {name: grade for name, grade in self.grades.items() if name not in documents}
+        found, ranks = tuple(name for name, _ in kept), tuple(rank for _, rank in kept)
+        return self.model_copy(update={"grades": grades, "found": found, "ranks": ranks})
 
 
 def query_result(query_id: str, text: str, grades: Mapping[str, int], ranked: Sequence[str], counted: bool) -> QueryResult:

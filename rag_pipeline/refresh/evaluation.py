@@ -5,7 +5,6 @@ What a content answers to a query set is found out once and kept in the store. A
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 from rag_pipeline.contracts import EvaluationRecord, Manifest, TableVersion
@@ -13,12 +12,12 @@ from rag_pipeline.embedding import Embedder
 from rag_pipeline.errors import GateError, StoreError
 from rag_pipeline.evaluation.evaluate import ask, modes_of, open_candidate
 from rag_pipeline.evaluation.gates import Verdict, judge_gates, judge_step_back
-from rag_pipeline.evaluation.known_items import known_items
+from rag_pipeline.evaluation.known_items import known_items, renamed
 from rag_pipeline.evaluation.query_set import QuerySet, load_query_set
 from rag_pipeline.evaluation.query_vectors import remember_queries
 from rag_pipeline.evaluation.results import Results, asked_again, read_results, write_results
 from rag_pipeline.index.retention import drop_evaluations
-from rag_pipeline.index.snapshot import is_held, served_manifest
+from rag_pipeline.index.snapshot import is_held, open_vector_table, served_manifest
 from rag_pipeline.index.store import EVALUATIONS, VECTORS, CorpusStore
 from rag_pipeline.lance import delete_keys
 from rag_pipeline.refresh.candidate import Candidate, check_agreement, working_candidate
@@ -181,17 +180,12 @@ def _known_before(context: RefreshContext, candidate: Candidate) -> QuerySet | N
     if before is None:
         return None
     queries = asked_again(before)
-    old, new = served.content.documents, candidate.content.documents
-    names: defaultdict[str, list[str]] = defaultdict(list)
-    for name, digest in new.items():
-        names[digest].append(name)
-
-    def present(document: str) -> list[str]:
-        renamed = names[old[document]] if document not in new and document in old else []
-        return renamed or [document]
-
+    old, new = served.content.documents.keys(), candidate.content.documents.keys()
+    answers = {document for grades in queries.qrels.values() for document in grades}
+    before_table, after_table = open_vector_table(context.store, served), context.store.table(VECTORS)
+    names = renamed(before_table, after_table, sorted(answers - new), sorted(new - old))
     qrels = {
-        query: {name: grade for document, grade in grades.items() for name in present(document)}
+        query: {name: grade for document, grade in grades.items() for name in names.get(document, [document])}
         for query, grades in queries.qrels.items()
     }
     return QuerySet(queries.queries, qrels, queries.kind)
@@ -206,7 +200,7 @@ def _judge(context: RefreshContext, candidate: Candidate, results: Results) -> J
         step_back = Verdict(description=f"Snapshot {served.snapshot}, which is served, holds the same.")
         gates = gates.softened(f"Refuses nothing: snapshot {served.snapshot}, which is served, holds the same.")
     else:
-        step_back = _judge_step_back(context, served, results)
+        step_back = _judge_step_back(context, candidate, served, results)
     if is_held(context.store):
         gates, step_back = (found.softened("Refuses nothing: a rollback holds.") for found in (gates, step_back))
     accepted: tuple[str, ...] = ()
@@ -217,10 +211,11 @@ def _judge(context: RefreshContext, candidate: Candidate, results: Results) -> J
     return Judgement(results, gates, step_back, accepted)
 
 
-def _judge_step_back(context: RefreshContext, served: Manifest, results: Results) -> Verdict:
+def _judge_step_back(context: RefreshContext, candidate: Candidate, served: Manifest, results: Results) -> Verdict:
+    config, content = context.corpus.evaluation, candidate.content
     if results.kind == "queries":
         before = read_results(context.store, served.hash, results.kind, results.query_set)
-    else:
-        before = read_results(context.store, served.hash, results.kind)
-    allowed = context.corpus.safety.max_delete_fraction
-    return judge_step_back(context.corpus.evaluation, before, results, served.snapshot, allowed)
+        return judge_step_back(config, before, results, served.snapshot)
+    before = read_results(context.store, served.hash, results.kind)
+    removable = context.corpus.safety.max_delete_fraction
+    return judge_step_back(config, before, results, served.snapshot, content.documents.keys(), removable)
