@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from rag_pipeline.contracts import HEADING_SEPARATOR
@@ -37,11 +38,9 @@ def known_items(vectors: Any, count: int = SAMPLE) -> QuerySet:
         distinct = set(zip(*(column.to_pylist() for column in batch.columns), strict=True))
         for document, title, heading_path in distinct:
             for text in (title, (heading_path or "").split(HEADING_SEPARATOR)[-1]):
-                words = " ".join((text or "").split())
-                if sum(character.isalpha() for character in words) >= _FEWEST_LETTERS:
-                    carriers[words].add(document)
+                carriers[" ".join((text or "").split())].add(document)
     ids = {text_hash(text): text for text, documents in carriers.items() if len(documents) <= _MOST_DOCUMENTS}
-    sample = [ids[digest] for digest in sorted(ids)[:count]]
+    sample = list(islice((ids[digest] for digest in sorted(ids) if _has_words(ids[digest])), count))
     # With other documents it is another query: its figures cannot be compared.
     names = {text: f"known-{value_hash([text, sorted(carriers[text])])[:16]}" for text in sample}
     return QuerySet(
@@ -49,6 +48,10 @@ def known_items(vectors: Any, count: int = SAMPLE) -> QuerySet:
         {name: dict.fromkeys(sorted(carriers[text]), 1) for text, name in names.items()},
         "known_items",
     )
+
+
+def _has_words(text: str) -> bool:
+    return sum(character.isalpha() for character in text) >= _FEWEST_LETTERS
 
 
 def renamed(before: Any, after: Any, gone: Sequence[str], new: Sequence[str]) -> dict[str, list[str]]:
