@@ -83,6 +83,8 @@ def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
         check_agreement(context, candidate)
         results, embedded = _measure(context, candidate, queries)
         asked = sum(len(found) for found in results.modes.values())
+    else:
+        context.reporter.begin(context.corpus.name, "evaluation", 0, "searches")
     judgement = _judge(context, candidate, results)
     context.reporter.end(f"{results.queries} queries, {asked} searches")
     return EvaluationReport(
