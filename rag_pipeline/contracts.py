@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -148,11 +148,14 @@ class EmbeddingSpend(Contract):
 
 
 class TableVersion(Contract):
-    """One version of a LanceDB table, kept by a tag of that name."""
+    """One version of a LanceDB table, kept by a tag of that name.
+
+    A candidate that is evaluated before it is published has no tag: only the refresh that works on it reads it.
+    """
 
     name: str
     version: int
-    tag: str
+    tag: str | None
 
 
 class BM25Segment(Contract):
@@ -195,6 +198,20 @@ class SnapshotContent(Contract):
         return f"sha256:{value_hash(self.model_dump(mode='json'))}"
 
 
+class EvaluationRecord(Contract):
+    """How well a snapshot answered when it was published.
+
+    ``kind`` tells whether the corpus's own queries were asked or known items, which its titles and headings make.
+    ``figures`` are means by mode and metric. ``accepted`` are the findings against which it was published on purpose.
+    """
+
+    kind: Literal["queries", "known_items"]
+    query_set: str = Field(description="SHA-256 of the queries and their judgements")
+    queries: int
+    figures: dict[str, dict[str, float]]
+    accepted: tuple[str, ...] = ()
+
+
 class Manifest(Contract):
     """One snapshot: everything that a reader opens, and where it came from."""
 
@@ -210,6 +227,7 @@ class Manifest(Contract):
     counts: Counts
     model_access: ModelAccess = ModelAccess()
     embedding: EmbeddingSpend | None = None
+    evaluation: EvaluationRecord | None = None
 
 
 class Hit(Contract):

@@ -15,6 +15,7 @@
     │   ├── BudgetError            a refresh would spend more than it may
     │   ├── StoreError             what lies under the data root is not what a manifest names
     │   │   └── SnapshotNotFoundError
+    │   ├── GateError              a candidate answers worse than the corpus's gates allow, and is not published
     │   ├── QueryError             the query or its filter cannot be understood
     │   └── MissingExtraError      an optional dependency is not installed
     └── TransientError             trying again may help
@@ -79,6 +80,10 @@ class StoreError(TerminalError):
 
 class SnapshotNotFoundError(StoreError):
     """The corpus has no such snapshot, or none at all yet."""
+
+
+class GateError(TerminalError):
+    """A candidate answers worse than the corpus's gates allow. It is not published; what was served stays served."""
 
 
 class QueryError(TerminalError):

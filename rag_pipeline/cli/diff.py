@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from rag_pipeline.cli.output import print_json, print_line, print_table
-from rag_pipeline.config import corpora_root
+from rag_pipeline.config import corpora_root, data_root
 from rag_pipeline.query import Index
 
 _SHOWN = 20
@@ -22,13 +22,16 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from rag_pipeline.corpus_files import find_corpus
-    from rag_pipeline.evaluation import compare_snapshots, load_query_set
+    from rag_pipeline.evaluation import compare_snapshots, load_query_set, measured
+    from rag_pipeline.index.store import CorpusStore
 
     before = Index.open(arguments.corpus, snapshot=arguments.before)
     after = Index.open(arguments.corpus, snapshot=arguments.after)
     corpus = find_corpus(corpora_root(), arguments.corpus)
-    queries = load_query_set(corpus) if corpus.evaluation is not None else None
-    difference = compare_snapshots(before, after, queries)
+    queries = load_query_set(corpus) if corpus.evaluation.queries is not None else None
+    store = CorpusStore(data_root(), corpus.name)
+    results = (measured(store, before, queries), measured(store, after, queries)) if queries is not None else None
+    difference = compare_snapshots(before, after, queries, results)
     if arguments.json:
         identities = {"embedder_before": _embedder(before, after), "embedder_after": _embedder(after, before)}
         print_json({**difference.model_dump(mode="json", by_alias=True), **identities})
@@ -54,17 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
             came_or_went = f"{len(moved.entered)} came in, {len(moved.left)} went out"
             what = came_or_went if moved.entered or moved.left else "other order"
             print_line(f"    {moved.query_id}: {moved.text[:80]} ({what})")
-        old, new = difference.figures
-        rows = [
-            [
-                mode,
-                f"{old.modes[mode].ndcg_at_10:.3f}",
-                f"{new.modes[mode].ndcg_at_10:.3f}",
-                f"{new.modes[mode].ndcg_at_10 - old.modes[mode].ndcg_at_10:+.3f}",
-            ]
-            for mode in new.modes
-        ]
-        print_table(("ndcg@10", str(old.snapshot), str(new.snapshot), "change"), rows)
+        rows = []
+        for mode, found in difference.comparisons.items():
+            means = [f"{found.before:.3f}", f"{found.after:.3f}", f"{found.difference:+.3f}"]
+            rows.append([mode, *means, found.better, found.worse, f"{found.p_value:.3f}"])
+        columns = ("ndcg@10", str(difference.before), str(difference.after), "change", "better", "worse", "p")
+        print_table(columns, rows)
+        print_line(f"  {difference.figures[1].queries} queries; p is of a paired randomisation test")
     return 0
 
 

@@ -23,6 +23,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--full", action="store_true", help="read and rebuild everything, whatever looks unchanged")
     parser.add_argument("--allow-deletes", action="store_true", help="lift the limit on how many documents may vanish")
+    parser.add_argument("--accept-drop", action="store_true", help="publish even what the corpus's gates refuse")
     parser.add_argument("--wait", type=_seconds, default=0.0, metavar="SECONDS", help="wait for another refresh to finish")
     parser.set_defaults(run=run)
 
@@ -48,7 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise MissingExtraError(str(error.name), "pipeline", "refreshing a corpus") from None
     outcomes = []
     for corpus in corpora:
-        settings = RefreshSettings(full=arguments.full, allow_deletes=arguments.allow_deletes, wait_seconds=arguments.wait)
+        settings = RefreshSettings(
+            full=arguments.full,
+            allow_deletes=arguments.allow_deletes,
+            accept_drop=arguments.accept_drop,
+            wait_seconds=arguments.wait,
+        )
         outcome = run_refresh(corpus, settings, _reporter(arguments))
         outcomes.append(outcome)
         if outcome.error is not None:
@@ -60,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
             _print_language(outcome, automatic=corpus.lexical.language == "auto")
             _print_failures(outcome)
+            _print_evaluation(outcome)
     if arguments.json:
         print_json([_outcome_json(outcome) for outcome in outcomes])
     failed = [outcome for outcome in outcomes if outcome.error is not None]
@@ -168,6 +175,13 @@ def _print_failures(outcome: RefreshOutcome) -> None:
         print_line(f"  … and {len(failures) - _FAILURES_SHOWN} more; --json lists all")
 
 
+def _print_evaluation(outcome: RefreshOutcome) -> None:
+    """What the gates let pass and people should know of."""
+    report = outcome.reports.get("evaluation")
+    for warning in report.model_dump()["warnings"] if report is not None else ():
+        print_line(f"  evaluation: {warning}")
+
+
 def _summary(outcome: RefreshOutcome) -> str:
     values = _outcome_json(outcome)
     documents, chunks = values["documents"], values["chunks"]
@@ -214,6 +228,7 @@ def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "tokens": embeddings["tokens"] if embeddings else None,
         "embedder": embeddings["identity"] if embeddings else None,
         "language": reports["bm25_index"]["language"] if "bm25_index" in reports else None,
+        "evaluation": reports.get("evaluation"),
         "seconds": outcome.seconds,
         "run_id": outcome.run_id,
         "error": outcome.error,

@@ -1,7 +1,18 @@
-"""Query sets, the figures of a retriever on them, and the comparison of two snapshots."""
+"""Query sets, the figures of a retriever on them, gates, and the comparison of two snapshots."""
 
 from rag_pipeline.evaluation.comparison import SnapshotDifference, compare_snapshots
-from rag_pipeline.evaluation.evaluate import Evaluation, evaluate
+from rag_pipeline.evaluation.evaluate import Evaluation, evaluate, measured, summary
+from rag_pipeline.evaluation.metrics import SHOWN_METRICS
 from rag_pipeline.evaluation.query_set import QuerySet, load_query_set
 
-__all__ = ["Evaluation", "QuerySet", "SnapshotDifference", "compare_snapshots", "evaluate", "load_query_set"]
+__all__ = [
+    "SHOWN_METRICS",
+    "Evaluation",
+    "QuerySet",
+    "SnapshotDifference",
+    "compare_snapshots",
+    "evaluate",
+    "load_query_set",
+    "measured",
+    "summary",
+]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from rag_pipeline.contracts import Contract
-from rag_pipeline.evaluation.evaluate import Evaluation, evaluate
+from rag_pipeline.evaluation.evaluate import Evaluation, ask, summary
+from rag_pipeline.evaluation.gates import DEFAULT_METRIC, compare_metric, paired_results
 from rag_pipeline.evaluation.query_set import QuerySet
+from rag_pipeline.evaluation.results import Results
+from rag_pipeline.evaluation.significance import Comparison
 from rag_pipeline.query import Index
 
 _TOP = 10
@@ -22,7 +25,10 @@ class MovedQuery(Contract):
 
 
 class SnapshotDifference(Contract):
-    """From snapshot ``before`` to snapshot ``after``. Documents and chunks are named by their ids."""
+    """From snapshot ``before`` to snapshot ``after``. Documents and chunks are named by their ids.
+
+    ``comparisons`` compare nDCG@10 by mode, on the queries that both were asked.
+    """
 
     corpus: str
     before: int
@@ -35,10 +41,20 @@ class SnapshotDifference(Contract):
     configuration_changed: tuple[str, ...] = Field(description="parts of the configuration that differ")
     moved: tuple[MovedQuery, ...] = ()
     figures: tuple[Evaluation, Evaluation] | None = None
+    comparisons: dict[str, Comparison] = Field(default_factory=dict)
 
 
-def compare_snapshots(before: Index, after: Index, queries: QuerySet | None = None) -> SnapshotDifference:
-    """Compare two opened snapshots of one corpus."""
+def compare_snapshots(
+    before: Index, after: Index, queries: QuerySet | None = None, results: tuple[Results, Results] | None = None
+) -> SnapshotDifference:
+    """Compare two opened snapshots of one corpus.
+
+    Args:
+        queries: are asked of both to see which answers moved.
+        results: what both found when they were evaluated; without it, and with queries, it is found out now.
+    """
+    if results is None and queries is not None:
+        results = ask(before, queries), ask(after, queries)
     old, new = before.manifest.content, after.manifest.content
     shared = old.documents.keys() & new.documents.keys()
     parts = ("embedder", "chunking", "lexical", "retrieval", "metadata_columns")
@@ -54,8 +70,14 @@ def compare_snapshots(before: Index, after: Index, queries: QuerySet | None = No
         chunks_removed=len(old_chunks - new_chunks),
         configuration_changed=tuple(part for part in parts if getattr(old, part) != getattr(new, part)),
         moved=_moved(before, after, queries) if queries is not None else (),
-        figures=(evaluate(before, queries), evaluate(after, queries)) if queries is not None else None,
+        figures=(summary(before, results[0]), summary(after, results[1])) if results is not None else None,
+        comparisons=_compared(*results) if results is not None else {},
     )
+
+
+def _compared(before: Results, after: Results) -> dict[str, Comparison]:
+    found = {mode: list(paired_results(before, after, mode)) for mode in after.modes if mode in before.modes}
+    return {mode: compare_metric(pairs, DEFAULT_METRIC) for mode, pairs in found.items() if pairs}
 
 
 def _moved(before: Index, after: Index, queries: QuerySet) -> tuple[MovedQuery, ...]:

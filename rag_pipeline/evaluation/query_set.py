@@ -1,24 +1,36 @@
-"""Query sets in BEIR layout: queries.jsonl and qrels.tsv."""
+"""Query sets: a corpus's own in BEIR layout (queries.jsonl and qrels.tsv), or known items."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from rag_pipeline.config import CorpusConfig
 from rag_pipeline.errors import ConfigError
+from rag_pipeline.hashing import value_hash
+
+Kind: TypeAlias = Literal["queries", "known_items"]
 
 
 @dataclass(frozen=True)
 class QuerySet:
     """``queries`` maps query id to text; ``qrels`` maps query id to its judged documents and their grades.
 
-    Only queries with at least one document judged relevant are kept.
+    Only queries with at least one document judged relevant are kept. ``kind`` tells whether a corpus's own queries are
+    asked or known items.
     """
 
     queries: dict[str, str]
     qrels: dict[str, dict[str, int]]
+    kind: Kind = "queries"
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over queries and judgements, whatever order the files have them in."""
+        return value_hash([self.kind, self.queries, self.qrels])
 
 
 def load_query_set(corpus: CorpusConfig) -> QuerySet:
@@ -27,10 +39,11 @@ def load_query_set(corpus: CorpusConfig) -> QuerySet:
     Raises:
         ConfigError: it names none, or a file cannot be read; the message names file and line.
     """
-    if corpus.evaluation is None:
-        raise ConfigError(f"{corpus.file}: evaluation: not there; expected {{queries: FILE.jsonl, qrels: FILE.tsv}}")
-    queries = _read_queries(corpus.folder / corpus.evaluation.queries)
-    qrels = _read_qrels(corpus.folder / corpus.evaluation.qrels)
+    files = corpus.evaluation
+    if files.queries is None or files.qrels is None:
+        raise ConfigError(f"{corpus.file}: evaluation: no query set; expected {{queries: FILE.jsonl, qrels: FILE.tsv}}")
+    queries = _read_queries(corpus.folder / files.queries)
+    qrels = _read_qrels(corpus.folder / files.qrels)
     judged = {query: grades for query, grades in qrels.items() if query in queries and any(g > 0 for g in grades.values())}
     if not judged:
         raise ConfigError(f"{corpus.file}: evaluation: no query of queries has a relevant document in qrels")

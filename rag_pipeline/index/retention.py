@@ -14,8 +14,9 @@ from typing import Any
 from rag_pipeline.contracts import Contract, Manifest
 from rag_pipeline.errors import StoreError
 from rag_pipeline.index.snapshot import manifest_file, read_manifest, read_pointer, snapshot_numbers, tag_name
-from rag_pipeline.index.store import CHUNKS, DOCUMENTS, ITEMS, VECTORS, CorpusStore
+from rag_pipeline.index.store import CHUNKS, DOCUMENTS, EVALUATIONS, ITEMS, QUERY_VECTORS, VECTORS, CorpusStore
 from rag_pipeline.index.working_segments import read_working_segments
+from rag_pipeline.lance import delete_keys, read
 from rag_pipeline.write_points import reached
 
 _WRITERS_OWN = timedelta(milliseconds=1)
@@ -42,7 +43,9 @@ def maintain(store: CorpusStore, keep_snapshots: int, keep_days: int | None) -> 
     """Drop old snapshots and what only they named; compact tables whose statistics ask for it."""
     dropped = drop_snapshots(store, keep_snapshots, keep_days)
     files = delete_spare_files(store)
-    compacted = tuple(name for name in (ITEMS, DOCUMENTS, CHUNKS, VECTORS) if _compact(store.table(name)))
+    drop_evaluations(store)
+    tables = (ITEMS, DOCUMENTS, CHUNKS, VECTORS, EVALUATIONS, QUERY_VECTORS)
+    compacted = tuple(name for name in tables if _compact(store.table(name)))
     return Maintenance(snapshots_dropped=tuple(dropped), files_deleted=files, tables_compacted=compacted)
 
 
@@ -64,6 +67,24 @@ def drop_snapshots(store: CorpusStore, keep_snapshots: int, keep_days: int | Non
         dropped.append(number)
     delete_spare_tags(store)
     return dropped
+
+
+def drop_evaluations(store: CorpusStore, candidate: str | None = None) -> None:
+    """Drop what was measured of contents that no kept snapshot has.
+
+    Args:
+        candidate: the hash of the content that is at work; its rows stay.
+    """
+    table = store.table(EVALUATIONS)
+    if table is None:
+        return
+    try:
+        kept = {read_manifest(store, number).hash for number in snapshot_numbers(store)} | {candidate}
+    except StoreError:
+        # What a damaged manifest was of cannot be known; `doctor` reports it.
+        return
+    spare = [name for name in read(table, ["content"])["content"].unique().to_pylist() if name not in kept]
+    delete_keys(table, "content", spare)
 
 
 def delete_spare_tags(store: CorpusStore) -> list[str]:

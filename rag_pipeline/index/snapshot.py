@@ -103,7 +103,7 @@ def served_manifest(store: CorpusStore) -> Manifest | None:
 
 
 def open_vector_table(store: CorpusStore, manifest: Manifest) -> Any:
-    """A handle on the vector table at the version that a manifest names.
+    """A handle on the vector table at the version that a manifest names; a candidate's has no tag yet.
 
     Raises:
         StoreError: the table, its tag or the version is not there any more.
@@ -113,7 +113,7 @@ def open_vector_table(store: CorpusStore, manifest: Manifest) -> Any:
     table = store.table(reference.name)
     if table is None:
         raise StoreError(f"{name}: {store.uri(reference.name)} is not there; restore it, or refresh the corpus")
-    tag = table.tags.list().get(reference.tag)
+    tag = table.tags.list().get(reference.tag) if reference.tag is not None else {"version": reference.version}
     if tag is None or tag["version"] != reference.version:
         # A table that was deleted and made anew counts from 1 again: without the tag the number means nothing.
         raise StoreError(f"{name}: {store.uri(reference.name)} has no such version any more; refresh the corpus")
@@ -149,11 +149,12 @@ def publish(store: CorpusStore, expected: Pointer | None, build: Callable[[int, 
         table = store.table(VECTORS)
         if table is None:
             raise StoreError(f"corpus {store.corpus!r}: there is no vector table to publish")
-        version = TableVersion(name=VECTORS, version=table.version, tag=tag_name(number))
+        tag = tag_name(number)
+        version = TableVersion(name=VECTORS, version=table.version, tag=tag)
         reached("tag.create.before")
-        if version.tag in table.tags.list():
-            table.tags.delete(version.tag)
-        table.tags.create(version.tag, version.version)
+        if tag in table.tags.list():
+            table.tags.delete(tag)
+        table.tags.create(tag, version.version)
         reached("tag.create.after")
         manifest = build(number, version)
         write_atomically(manifest_file(store, number), manifest.model_dump_json(indent=1).encode(), "manifest")

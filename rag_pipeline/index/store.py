@@ -16,6 +16,10 @@ DOCUMENTS = "documents"
 CHUNKS = "chunks"
 VECTORS = "vectors"
 """The vector table, the only one that readers open."""
+EVALUATIONS = "evaluations"
+"""What each query found in the candidates and snapshots that were evaluated."""
+QUERY_VECTORS = "query_vectors"
+"""Vectors of evaluation queries, so that a model is asked for each of them once."""
 
 
 class CorpusStore:

@@ -17,6 +17,7 @@ from rag_pipeline.orchestration.metadata import report_metadata, table_metadata
 from rag_pipeline.orchestration.resources import RefreshSettings
 from rag_pipeline.refresh import (
     RefreshContext,
+    evaluate_candidate,
     refresh_bm25_index,
     refresh_chunks,
     refresh_documents,
@@ -94,9 +95,22 @@ def build_assets(corpus: CorpusConfig) -> list[dg.AssetsDefinition]:
         ),
         _asset(
             corpus,
+            names.EVALUATION,
+            evaluate_candidate,
+            deps=(names.VECTOR_TABLE, names.BM25_INDEX),
+            kinds={"lancedb", "table"},
+            configuration=corpus.evaluation.model_dump(mode="json"),
+            description=(
+                "How well what was built answers the corpus's query set, or its own titles and headings where there is "
+                "none, before it is published. Its checks refuse what answers worse. Read by `snapshot`, and by "
+                "`rag-pipeline evaluate` and `diff`."
+            ),
+        ),
+        _asset(
+            corpus,
             names.SNAPSHOT,
             refresh_snapshot,
-            deps=(names.VECTOR_TABLE, names.BM25_INDEX),
+            deps=(names.EVALUATION,),
             kinds={"json"},
             configuration=corpus.retrieval.model_dump(mode="json"),
             description=(

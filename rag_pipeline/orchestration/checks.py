@@ -13,7 +13,9 @@ from rag_pipeline.refresh import RefreshContext
 from rag_pipeline.refresh.checks import (
     CheckOutcome,
     check_documents_readable,
+    check_gates,
     check_lexical_rows,
+    check_step_back,
     check_vector_rows,
     check_vectors,
 )
@@ -22,7 +24,7 @@ Check = Callable[[RefreshContext], CheckOutcome]
 
 
 def build_checks(corpus: CorpusConfig) -> list[dg.AssetChecksDefinition]:
-    """The checks from the documents to the lexical index."""
+    """The checks from the documents to the evaluation."""
     return [
         _check(
             corpus,
@@ -56,6 +58,28 @@ def build_checks(corpus: CorpusConfig) -> list[dg.AssetChecksDefinition]:
             blocking=True,
             description="The lexical index holds each chunk and its files are undamaged. If not, refresh with `full`.",
         ),
+        _check(
+            corpus,
+            names.EVALUATION,
+            names.EVALUATION_GATES,
+            check_gates,
+            blocking=True,
+            description=(
+                "The figures reach `evaluation.gates` of corpus.yaml. If not, mend what made them worse or lower the gates; "
+                "`accept_drop` publishes once as it is."
+            ),
+        ),
+        _check(
+            corpus,
+            names.EVALUATION,
+            names.EVALUATION_NO_STEP_BACK,
+            check_step_back,
+            blocking=True,
+            description=(
+                "The candidate answers as well as the served snapshot, but for `evaluation.max_drop`. If not, look at the "
+                "queries that fell; `accept_drop` publishes what is meant to be so."
+            ),
+        ),
     ]
 
 
@@ -76,7 +100,10 @@ def _check(
         with failures_for_people():
             outcome = run_check(settings.context(corpus, context.run.run_id))
         return dg.AssetCheckResult(
-            passed=outcome.passed, severity=severity, description=outcome.description, metadata=dict(outcome.numbers)
+            passed=outcome.passed,
+            severity=dg.AssetCheckSeverity.WARN if outcome.harmless else severity,
+            description=outcome.description,
+            metadata=dict(outcome.numbers),
         )
 
     return body

@@ -9,9 +9,14 @@ import dagster as dg
 from rag_pipeline.contracts import Contract
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
-from rag_pipeline.refresh.reports import DocumentsReport
+from rag_pipeline.refresh.reports import DocumentsReport, EvaluationReport
 
-_TABLES = {names.DOCUMENTS: "documents", names.CHUNKS: "chunks", names.VECTOR_TABLE: "vectors"}
+_TABLES = {
+    names.DOCUMENTS: "documents",
+    names.CHUNKS: "chunks",
+    names.VECTOR_TABLE: "vectors",
+    names.EVALUATION: "evaluations",
+}
 _ROW_COUNTS = {names.DOCUMENTS: "total", names.CHUNKS: "total", names.VECTOR_TABLE: "rows", names.BM25_INDEX: "chunks"}
 _FAILURES_SHOWN = 20
 _WHEN_THERE = {"turned_from", "identity_before"}
@@ -20,8 +25,10 @@ _WHEN_THERE = {"turned_from", "identity_before"}
 
 def report_metadata(report: Contract) -> dict[str, Any]:
     """A report as metadata. Texts of documents are never part of it."""
-    values = {name: value for name, value in report.model_dump(mode="json").items() if name != "failures"}
+    values = {name: value for name, value in report.model_dump(mode="json").items() if name not in ("failures", "figures")}
     values = {name: value for name, value in values.items() if name not in _WHEN_THERE or value}
+    if isinstance(report, EvaluationReport):
+        values |= {f"{mode} {name}": value for mode, figures in report.figures.items() for name, value in figures.items()}
     if isinstance(report, DocumentsReport) and report.failures:
         lines = ["| source | reason | earlier version kept |", "|---|---|---|"]
         for failure in report.failures[:_FAILURES_SHOWN]:

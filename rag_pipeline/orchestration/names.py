@@ -5,13 +5,16 @@ CHUNKS = "chunks"
 EMBEDDINGS = "embeddings"
 VECTOR_TABLE = "vector_table"
 BM25_INDEX = "bm25_index"
+EVALUATION = "evaluation"
 SNAPSHOT = "snapshot"
-STAGES = (DOCUMENTS, CHUNKS, EMBEDDINGS, VECTOR_TABLE, BM25_INDEX, SNAPSHOT)
+STAGES = (DOCUMENTS, CHUNKS, EMBEDDINGS, VECTOR_TABLE, BM25_INDEX, EVALUATION, SNAPSHOT)
 
 DOCUMENTS_READABLE = "documents_readable"
 VECTOR_ROWS_MATCH_CHUNKS = "vector_rows_match_chunks"
 VECTORS_ARE_SOUND = "vectors_are_sound"
 BM25_ROWS_MATCH_CHUNKS = "bm25_rows_match_chunks"
+EVALUATION_GATES = "evaluation_gates"
+EVALUATION_NO_STEP_BACK = "evaluation_no_step_back"
 
 CORPUS_TAG = "corpus"
 """Tag of every run of a corpus; dagster.yaml limits it to one run at a time for each value."""

@@ -24,6 +24,10 @@ class HitColumns(Protocol):
         """One mapping a row, in the order asked for."""
         ...
 
+    def document_ids(self, numbers: Sequence[int]) -> list[str]:
+        """The document of each row, in the order asked for."""
+        ...
+
 
 class MemoryColumns:
     """All hit columns in memory."""
@@ -33,6 +37,10 @@ class MemoryColumns:
 
     def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._table.take(pa.array(numbers, pa.int64())).to_pylist()
+        return found
+
+    def document_ids(self, numbers: Sequence[int]) -> list[str]:
+        found: list[str] = self._table["document_id"].take(pa.array(numbers, pa.int64())).to_pylist()
         return found
 
 
@@ -49,6 +57,14 @@ class TableColumns:
             return []
         found = self._table.take_row_ids([int(self._row_ids[number]) for number in numbers])
         by_id = {row["chunk_id"]: row for row in found.select(list(HIT_COLUMNS)).to_arrow().to_pylist()}
+        return [by_id[self._chunk_ids[number].as_py()] for number in numbers]
+
+    def document_ids(self, numbers: Sequence[int]) -> list[str]:
+        if not numbers:
+            return []
+        found = self._table.take_row_ids([int(self._row_ids[number]) for number in numbers])
+        pairs = found.select(["chunk_id", "document_id"]).to_arrow()
+        by_id = dict(zip(pairs["chunk_id"].to_pylist(), pairs["document_id"].to_pylist(), strict=True))
         return [by_id[self._chunk_ids[number].as_py()] for number in numbers]
 
 

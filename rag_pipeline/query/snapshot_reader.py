@@ -63,13 +63,17 @@ class _Asked(NamedTuple):
 
 
 class SnapshotReader:
-    """Reads one manifest and only what it names. Nothing is changed after opening, so that threads may share it."""
+    """Reads one manifest and only what it names. Nothing is changed after opening, so that threads may share it.
 
-    def __init__(self, store: CorpusStore, manifest: Manifest, memory_budget: int) -> None:
+    Args:
+        embedder: embeds the queries; by default the one that the manifest names.
+    """
+
+    def __init__(self, store: CorpusStore, manifest: Manifest, memory_budget: int, embedder: Embedder | None = None) -> None:
         self.manifest = manifest
         self.store = store
         self._memory_budget = memory_budget
-        self._embedder: Embedder = embedder_of(
+        self._embedder: Embedder = embedder or embedder_of(
             manifest.content.embedder, manifest.content.query_model, manifest.model_access
         )
         self._retrieval = RetrievalConfig(**manifest.content.retrieval)
@@ -99,6 +103,11 @@ class SnapshotReader:
     def search(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Hit]:
         ranked = self._rank(text, k, mode, where, rerank)
         return self._hits(ranked)
+
+    def document_ids(self, text: str, k: int, mode: str) -> list[str]:
+        """The document of each of the best ``k`` chunks, before any reranking."""
+        ranked = self._rank(text, k, mode, None, "none")
+        return self.columns.document_ids([one.found.row for one in ranked.reranking.results])
 
     def explain(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Explanation]:
         ranked = self._rank(text, k, mode, where, rerank)

@@ -8,6 +8,7 @@ from rag_pipeline.refresh.chunks import refresh_chunks
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.documents import refresh_documents
 from rag_pipeline.refresh.embeddings import refresh_embeddings
+from rag_pipeline.refresh.evaluation import evaluate_candidate, refresh_evaluation
 from rag_pipeline.refresh.progress import Reporter, Silent
 from rag_pipeline.refresh.snapshot import refresh_snapshot
 from rag_pipeline.refresh.vector_table import refresh_vector_table
@@ -18,6 +19,7 @@ STAGES: dict[str, Callable[[RefreshContext], Contract]] = {
     "embeddings": refresh_embeddings,
     "vector_table": refresh_vector_table,
     "bm25_index": refresh_bm25_index,
+    "evaluation": refresh_evaluation,
     "snapshot": refresh_snapshot,
 }
 """The stages by the names of their assets, in an order in which each finds what it needs."""
@@ -27,10 +29,12 @@ __all__ = [
     "RefreshContext",
     "Reporter",
     "Silent",
+    "evaluate_candidate",
     "refresh_bm25_index",
     "refresh_chunks",
     "refresh_documents",
     "refresh_embeddings",
+    "refresh_evaluation",
     "refresh_snapshot",
     "refresh_vector_table",
 ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from rag_pipeline.errors import StoreError
+from rag_pipeline.evaluation.gates import Verdict
 from rag_pipeline.index.bm25 import verify_segment
 from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
@@ -14,15 +16,17 @@ from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, scan
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import OK
+from rag_pipeline.refresh.evaluation import judge_candidate
 
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """``numbers`` are shown beside the description and plotted over time."""
+    """``numbers`` are shown beside the description and plotted over time. ``harmless``: a failure blocks nothing."""
 
     passed: bool
     description: str
-    numbers: dict[str, int] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    harmless: bool = False
 
 
 def check_documents_readable(context: RefreshContext) -> CheckOutcome:
@@ -92,3 +96,18 @@ def check_lexical_rows(context: RefreshContext) -> CheckOutcome:
     passed = wanted == held
     remedy = "" if passed else " Refresh again; if it comes back, refresh with --full."
     return CheckOutcome(passed, f"{wanted} chunks, {held} in the index.{remedy}", {"chunks": wanted, "indexed": held})
+
+
+def check_gates(context: RefreshContext) -> CheckOutcome:
+    """The candidate's figures are at least what `evaluation.gates` of corpus.yaml asks."""
+    return _outcome(judge_candidate(context, "evaluation_gates").gates)
+
+
+def check_step_back(context: RefreshContext) -> CheckOutcome:
+    """The candidate answers no worse than the snapshot that is served, but for what `evaluation.max_drop` allows."""
+    return _outcome(judge_candidate(context, "evaluation_no_step_back").step_back)
+
+
+def _outcome(verdict: Verdict) -> CheckOutcome:
+    severity = verdict.severity
+    return CheckOutcome(severity == "fine", verdict.description, verdict.numbers, harmless=severity == "warning")

@@ -67,13 +67,15 @@ class RefreshContext:
     """One corpus, its store, and how it is to be refreshed.
 
     ``full`` reads and rebuilds everything, whatever looks unchanged. ``allow_deletes`` lifts the safety limit on what
-    may vanish. ``run_id`` is recorded in the manifest. ``dry_run`` writes nothing.
+    may vanish. ``accept_drop`` publishes what the corpus's gates refuse. ``run_id`` is recorded in the manifest.
+    ``dry_run`` writes nothing.
     """
 
     corpus: CorpusConfig
     data_root: Path
     full: bool = False
     allow_deletes: bool = False
+    accept_drop: bool = False
     run_id: str | None = None
     reporter: Reporter = field(default_factory=Silent)
     dry_run: bool = False

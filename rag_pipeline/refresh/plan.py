@@ -22,6 +22,7 @@ from rag_pipeline.index.vector_table import same_identity, same_layout, vector_s
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, read_keys, scan_keys
 from rag_pipeline.refresh.bm25_index import lexical_key, sampled_texts
+from rag_pipeline.refresh.candidate import model_access
 from rag_pipeline.refresh.chunks import DOCUMENT_COLUMNS, chunk_key, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext, chain_error
 from rag_pipeline.refresh.cutting import cut_document
@@ -31,7 +32,6 @@ from rag_pipeline.refresh.documents import load_source, removed_documents
 from rag_pipeline.refresh.embeddings import indexed_text
 from rag_pipeline.refresh.reconcile import keys_by_document
 from rag_pipeline.refresh.reports import DocumentsReport
-from rag_pipeline.refresh.snapshot import model_access
 
 
 class RefreshPlan(Contract):

@@ -77,6 +77,24 @@ class BM25Report(Contract):
     language_before: str | None = None
 
 
+class EvaluationReport(Contract):
+    """``searches`` and ``queries_embedded`` are 0 when the store had the figures already.
+
+    ``figures`` are means by mode and metric. ``refusals`` are why nothing may be published; ``accepted`` tells that
+    there were some which --accept-drop has turned into ``warnings``.
+    """
+
+    kind: str
+    query_set: str
+    queries: int
+    searches: int
+    queries_embedded: int
+    figures: dict[str, dict[str, float]]
+    refusals: tuple[str, ...]
+    warnings: tuple[str, ...]
+    accepted: bool
+
+
 class SnapshotReport(Contract):
     """``published`` is false when the candidate equals what is served already, or a rollback holds.
 

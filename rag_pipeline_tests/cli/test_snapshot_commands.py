@@ -34,6 +34,8 @@ def test_diff_shows_what_came_and_what_moved(twice: Workspace) -> None:
     shown = run(twice, "diff", "docs", "1", "2").stdout
     assert "+ c.txt" in shown
     assert "ndcg@10" in shown
+    assert found["comparisons"]["bm25"]["queries"] == 1
+    assert "p is of a paired randomisation test" in shown
 
 
 def test_diff_across_embedders_names_both(tmp_path: Path) -> None:
@@ -53,8 +55,37 @@ def test_evaluate_prints_the_figures_by_mode(twice: Workspace) -> None:
     found = run_json(twice, "evaluate", "docs")
     assert (found["corpus"], found["snapshot"]) == ("docs", 2)
     assert set(found["modes"]) == {"hybrid", "vector", "bm25"}
-    assert set(found["modes"]["bm25"]) == {"ndcg@10", "recall@100", "mrr@10", "queries"}
-    assert "recall@100" in run(twice, "evaluate", "docs", "--snapshot", "1").stdout
+    assert set(found["modes"]["bm25"]) >= {"ndcg@10", "recall@100", "mrr@10", "queries"}
+    assert (found["query_set"]["kind"], found["query_set"]["queries"]) == ("queries", 1)
+    shown = run(twice, "evaluate", "docs", "--snapshot", "1").stdout
+    assert "recall@100" in shown
+    assert "1 queries of" in shown
+    assert "q.jsonl" in shown
+
+
+def test_evaluate_asks_titles_and_headings_where_there_is_no_query_set(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(files={"a.md": "# The lighthouse\n\nText.\n", "b.md": "# The mill\n\nText.\n"})
+    run(workspace, "refresh", "docs")
+    found = run_json(workspace, "evaluate", "docs")
+    assert (found["query_set"]["kind"], found["query_set"]["queries"]) == ("known_items", 2)
+    assert "2 known items" in run(workspace, "evaluate", "docs").stdout
+
+
+def test_a_refused_candidate_fails_the_refresh_until_the_drop_is_accepted(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    folder = workspace.corpus(yaml=YAML, files={"a.txt": "The lighthouse.", "b.txt": "The mill."})
+    (folder / "q.jsonl").write_text('{"_id": "1", "text": "lighthouse"}\n')
+    (folder / "q.tsv").write_text("1\ta.txt\t1\n")
+    run(workspace, "refresh", "docs")
+    workspace.write("a.txt", "Another thing.")
+    workspace.write("c.txt", "One lighthouse and a second lighthouse.")
+    done = run(workspace, "refresh", "docs", check=1)
+    assert "evaluation_no_step_back" in done.stderr
+    assert "1 'lighthouse' ndcg@10 1.00 -> 0." in done.stderr
+    shown = run(workspace, "refresh", "docs", "--accept-drop").stdout
+    assert "snapshot 2 published" in shown
+    assert "evaluation: hybrid, 1 queries, against snapshot 1" in shown
 
 
 def test_rollback_holds_until_release(tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ def test_there_are_enough_points_to_die_at(undisturbed: tuple[str, object, list[
         "postings",
         "deletions",
         "working_segments",
+        "evaluations",
         "manifest",
         "current",
         "tag",

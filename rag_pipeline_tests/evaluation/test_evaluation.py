@@ -63,7 +63,7 @@ def test_a_broken_query_set_is_told_with_file_and_line(
 
 def test_a_missing_query_set_is_told(workspace: Workspace) -> None:
     workspace.corpus()
-    with pytest.raises(ConfigError, match="evaluation: not there"):
+    with pytest.raises(ConfigError, match="evaluation: no query set"):
         load_query_set(workspace.config())
 
 
@@ -73,7 +73,7 @@ def test_a_difference_names_documents_chunks_queries_and_figures(workspace: Work
     (files / "003.txt").unlink()
     workspace.write("001.txt", "Nothing stands at that place.")
     workspace.write("004.txt", "A lighthouse elsewhere.")
-    workspace.refresh()
+    workspace.refresh(accept_drop=True)
     difference = compare_snapshots(workspace.index(snapshot=1), workspace.index(), load_query_set(workspace.config()))
     assert (difference.documents_added, difference.documents_changed, difference.documents_removed) == (
         ("004.txt",),

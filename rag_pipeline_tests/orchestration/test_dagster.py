@@ -60,7 +60,8 @@ def test_the_graph_of_a_corpus_is_its_flow(workspace: Workspace) -> None:
         "embeddings": {"chunks"},
         "vector_table": {"documents", "chunks", "embeddings"},
         "bm25_index": {"chunks"},
-        "snapshot": {"vector_table", "bm25_index"},
+        "evaluation": {"vector_table", "bm25_index"},
+        "snapshot": {"evaluation"},
     }
 
 
@@ -120,6 +121,8 @@ def test_a_run_publishes_and_leaves_figures_and_checks_in_the_instance(
         names.VECTOR_ROWS_MATCH_CHUNKS: True,
         names.VECTORS_ARE_SOUND: True,
         names.BM25_ROWS_MATCH_CHUNKS: True,
+        names.EVALUATION_GATES: True,
+        names.EVALUATION_NO_STEP_BACK: True,
     }
 
 

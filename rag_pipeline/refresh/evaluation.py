@@ -1,0 +1,223 @@
+"""Stage `evaluation`: ask the candidate, before anything is published, and say whether the corpus's gates let it pass.
+
+What a content answers to a query set is found out once and kept in the store. A refresh that changed nothing asks nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rag_pipeline.contracts import EvaluationRecord, Manifest, TableVersion
+from rag_pipeline.embedding import Embedder
+from rag_pipeline.errors import GateError, StoreError
+from rag_pipeline.evaluation.evaluate import ask, modes_of, open_candidate
+from rag_pipeline.evaluation.gates import Verdict, judge_gates, judge_step_back
+from rag_pipeline.evaluation.known_items import known_items, renamed
+from rag_pipeline.evaluation.query_set import QuerySet, load_query_set
+from rag_pipeline.evaluation.query_vectors import remember_queries
+from rag_pipeline.evaluation.results import Results, asked_again, read_results, write_results
+from rag_pipeline.index.retention import drop_evaluations
+from rag_pipeline.index.snapshot import is_held, open_vector_table, served_manifest
+from rag_pipeline.index.store import EVALUATIONS, VECTORS, CorpusStore
+from rag_pipeline.lance import delete_keys
+from rag_pipeline.refresh.candidate import Candidate, check_agreement, working_candidate
+from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.garbage import collects_own_garbage
+from rag_pipeline.refresh.reports import EvaluationReport
+
+_CHEAP_PROVIDERS = frozenset({"static", "hash"})
+"""Embedding a query with them costs less than reading its vector."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was measured of the candidate, and what the gates say to it.
+
+    ``gates`` and ``step_back`` refuse only what would be published otherwise; ``accepted`` are refusals that
+    `--accept-drop` has turned into warnings.
+    """
+
+    results: Results
+    gates: Verdict
+    step_back: Verdict
+    accepted: tuple[str, ...]
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        return tuple(found.description for found in (self.gates, self.step_back) if found.severity == "refusal")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(found.description for found in (self.gates, self.step_back) if found.severity == "warning")
+
+    @property
+    def record(self) -> EvaluationRecord:
+        """What the manifest keeps of it."""
+        return EvaluationRecord(
+            kind=self.results.kind,
+            query_set=self.results.query_set,
+            queries=self.results.queries,
+            figures={
+                mode: {name: round(value, 6) for name, value in figures.items()}
+                for mode, figures in self.results.figures().items()
+            },
+            accepted=self.accepted,
+        )
+
+
+@collects_own_garbage
+def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
+    """Measure the candidate, unless the store knows its figures already. Raises nothing for bad figures: see the report.
+
+    Raises:
+        ConfigError: the query set cannot be read.
+        StoreError: an earlier stage has not run.
+        ConflictError: the tables do not belong together.
+        ProviderError: a hosted model did not embed a query.
+    """
+    candidate = working_candidate(context, "evaluation")
+    queries = _configured_queries(context)
+    results = None if context.full else _remembered(context, candidate, queries)
+    asked = embedded = 0
+    if results is None:
+        check_agreement(context, candidate)
+        results, embedded = _measure(context, candidate, queries)
+        asked = sum(len(found) for found in results.modes.values())
+    else:
+        context.reporter.begin(context.corpus.name, "evaluation", 0, "searches")
+    judgement = _judge(context, candidate, results)
+    context.reporter.end(f"{results.queries} queries, {asked} searches")
+    return EvaluationReport(
+        kind=results.kind,
+        query_set=results.query_set,
+        queries=results.queries,
+        searches=asked,
+        queries_embedded=embedded,
+        figures=judgement.record.figures,
+        refusals=judgement.refusals,
+        warnings=judgement.warnings,
+        accepted=bool(judgement.accepted),
+    )
+
+
+def refresh_evaluation(context: RefreshContext) -> EvaluationReport:
+    """The stage where no asset check stands behind it.
+
+    Raises:
+        GateError: the candidate answers worse than the corpus's gates allow.
+    """
+    report = evaluate_candidate(context)
+    if report.refusals:
+        raise gate_error(context, report.refusals)
+    return report
+
+
+def judge_candidate(context: RefreshContext, stage: str) -> Judgement:
+    """What the `evaluation` stage has found out about the candidate.
+
+    Raises:
+        StoreError: it has not run since the candidate changed.
+    """
+    candidate = working_candidate(context, stage)
+    results = _remembered(context, candidate, _configured_queries(context))
+    if results is None:
+        raise StoreError(
+            f"{context.corpus.name}: the candidate was not evaluated; run the stage `evaluation` before `{stage}`"
+        )
+    return _judge(context, candidate, results)
+
+
+def gate_error(context: RefreshContext, refusals: tuple[str, ...]) -> GateError:
+    """The error that refuses a candidate."""
+    return GateError(f"{context.corpus.name}: nothing was published, the candidate answers worse: {' '.join(refusals)}")
+
+
+def _configured_queries(context: RefreshContext) -> QuerySet | None:
+    return load_query_set(context.corpus) if context.corpus.evaluation.queries is not None else None
+
+
+def _remembered(context: RefreshContext, candidate: Candidate, queries: QuerySet | None) -> Results | None:
+    return _stored(context.store, candidate.hash, queries)
+
+
+def _stored(store: CorpusStore, content: str, queries: QuerySet | None) -> Results | None:
+    if queries is None:
+        return read_results(store, content, "known_items")
+    return read_results(store, content, queries.kind, queries.hash)
+
+
+def _measure(context: RefreshContext, candidate: Candidate, queries: QuerySet | None) -> tuple[Results, int]:
+    """Ask the candidate and keep what it finds. Also tells how many queries a model embedded for it."""
+    store, embedder = context.store, context.embedder
+    manifest = candidate.manifest(context, 0, TableVersion(name=VECTORS, version=candidate.vectors_version, tag=None))
+    also = _known_before(context, candidate) if queries is None else None
+    if queries is None:
+        queries = known_items(store.table(VECTORS))
+    modes = modes_of(queries.kind, embedder.identity.provider)
+    texts = [*queries.queries.values(), *(also.queries.values() if also is not None else ())]
+    context.reporter.begin(context.corpus.name, "evaluation", len(texts) * len(modes), "searches")
+    asking: Embedder = embedder
+    embedded = 0
+    if texts and modes != ("bm25",) and embedder.identity.provider not in _CHEAP_PROVIDERS:
+        asking, embedded = remember_queries(store, embedder, context.embedder_config.query_model, texts)
+    if texts:
+        results = ask(open_candidate(store, manifest, asking), queries, modes, also, context.reporter.advance)
+    else:
+        nothing = {str(mode): () for mode in modes}
+        results = Results(content=candidate.hash, kind=queries.kind, query_set=queries.hash, modes=nothing)
+    table = store.table(EVALUATIONS)
+    if table is not None and _stored(store, candidate.hash, queries if queries.kind == "queries" else None) is not None:
+        delete_keys(table, "content", [candidate.hash])  # measured again by a full refresh
+    write_results(store, results)
+    drop_evaluations(store, candidate.hash)
+    return results, embedded
+
+
+def _known_before(context: RefreshContext, candidate: Candidate) -> QuerySet | None:
+    """The known items of the served snapshot. A document that was renamed since is known by its new name."""
+    served = served_manifest(context.store)
+    if served is None or served.hash == candidate.hash:
+        return None
+    before = read_results(context.store, served.hash, "known_items")
+    if before is None:
+        return None
+    queries = asked_again(before)
+    old, new = served.content.documents.keys(), candidate.content.documents.keys()
+    answers = {document for grades in queries.qrels.values() for document in grades}
+    before_table, after_table = open_vector_table(context.store, served), context.store.table(VECTORS)
+    names = renamed(before_table, after_table, sorted(answers - new), sorted(new - old))
+    qrels = {
+        query: {name: grade for document, grade in grades.items() for name in names.get(document, [document])}
+        for query, grades in queries.qrels.items()
+    }
+    return QuerySet(queries.queries, qrels, queries.kind)
+
+
+def _judge(context: RefreshContext, candidate: Candidate, results: Results) -> Judgement:
+    config, served = context.corpus.evaluation, served_manifest(context.store)
+    gates = judge_gates(config, results)
+    if served is None:
+        step_back = Verdict(description="Nothing was published yet that this could fall behind.")
+    elif served.hash == candidate.hash:
+        step_back = Verdict(description=f"Snapshot {served.snapshot}, which is served, holds the same.")
+        gates = gates.softened(f"Refuses nothing: snapshot {served.snapshot}, which is served, holds the same.")
+    else:
+        step_back = _judge_step_back(context, candidate, served, results)
+    if is_held(context.store):
+        gates, step_back = (found.softened("Refuses nothing: a rollback holds.") for found in (gates, step_back))
+    accepted: tuple[str, ...] = ()
+    if context.accept_drop:
+        accepted = tuple(found.description for found in (gates, step_back) if found.severity == "refusal")
+        reason = "Accepted: this refresh was started with --accept-drop."
+        gates, step_back = gates.softened(reason), step_back.softened(reason)
+    return Judgement(results, gates, step_back, accepted)
+
+
+def _judge_step_back(context: RefreshContext, candidate: Candidate, served: Manifest, results: Results) -> Verdict:
+    config, content = context.corpus.evaluation, candidate.content
+    if results.kind == "queries":
+        before = read_results(context.store, served.hash, results.kind, results.query_set)
+        return judge_step_back(config, before, results, served.snapshot)
+    before = read_results(context.store, served.hash, results.kind)
+    removable = context.corpus.safety.max_delete_fraction
+    return judge_step_back(config, before, results, served.snapshot, content.documents.keys(), removable)
