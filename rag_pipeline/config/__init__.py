@@ -1,0 +1,57 @@
+"""corpus.yaml -> CorpusConfig, one module a section: strict, frozen, every fault of a file reported at once."""
+
+from rag_pipeline.config.addresses import plain_address
+from rag_pipeline.config.chunking import DEFAULT_OVERLAP, ChunkingConfig
+from rag_pipeline.config.corpus import CorpusConfig, SafetyConfig
+from rag_pipeline.config.embedding import HOSTED_PROVIDERS, BudgetConfig, EmbedderConfig, EmbeddingConfig, Provider
+from rag_pipeline.config.evaluation import EVALUATED_DOCUMENTS, METRICS, EvaluationConfig, GateValue, MetricName
+from rag_pipeline.config.metadata import FILTER_COLUMNS, MetadataName, MetadataType
+from rag_pipeline.config.retrieval import HOSTED_RERANKERS, LexicalConfig, RerankerName, RetrievalConfig
+from rag_pipeline.config.roots import (
+    CORPORA_VARIABLE,
+    CORPUS_FILE,
+    DATA_VARIABLE,
+    NAME_PATTERN,
+    RESERVED_NAMES,
+    corpora_root,
+    data_root,
+)
+from rag_pipeline.config.schedule import FreshnessConfig, ScheduleConfig
+from rag_pipeline.config.source import FieldMapping, Glob, SourceConfig
+
+__all__ = [
+    "CORPORA_VARIABLE",
+    "CORPUS_FILE",
+    "DATA_VARIABLE",
+    "DEFAULT_OVERLAP",
+    "EVALUATED_DOCUMENTS",
+    "FILTER_COLUMNS",
+    "HOSTED_PROVIDERS",
+    "HOSTED_RERANKERS",
+    "METRICS",
+    "NAME_PATTERN",
+    "RESERVED_NAMES",
+    "BudgetConfig",
+    "ChunkingConfig",
+    "CorpusConfig",
+    "EmbedderConfig",
+    "EmbeddingConfig",
+    "EvaluationConfig",
+    "FieldMapping",
+    "FreshnessConfig",
+    "GateValue",
+    "Glob",
+    "LexicalConfig",
+    "MetadataName",
+    "MetadataType",
+    "MetricName",
+    "Provider",
+    "RerankerName",
+    "RetrievalConfig",
+    "SafetyConfig",
+    "ScheduleConfig",
+    "SourceConfig",
+    "corpora_root",
+    "data_root",
+    "plain_address",
+]
