@@ -133,7 +133,7 @@ def _content(context: RefreshContext, language: str, documents: dict[str, str]) 
         query_model=context.embedder_config.query_model,
         chunking=context.chunking_settings,
         lexical={**lexical, "language": language, "analyzer": ANALYZER_VERSION},
-        retrieval=corpus.retrieval.model_dump(mode="json"),
+        retrieval=corpus.retrieval.for_embedder(context.embedder.identity.provider).model_dump(mode="json"),
         metadata_columns=dict(corpus.metadata),
         documents=documents,
     )
