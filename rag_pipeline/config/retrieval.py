@@ -39,11 +39,13 @@ tell what a text is about, the more they count."""
 class RetrievalConfig(Strict):
     """How the two arms of a hybrid search become one list, and what ranks its best anew.
 
-    ``convex`` sums normalised scores, ``bm25_weight`` for BM25 and the rest for vectors; without a weight it is the one that
-    measured well for the kind of embedder. ``auto`` is the same, with the weight tuned where the corpus has a query set that
-    is large enough. ``rrf`` sums reciprocal ranks; ``rrf_k`` is the constant of Cormack et al., SIGIR 2009. ``rerank`` names the reranker of hybrid searches, which sees
-    the best ``rerank_candidates``; ``rerank_weight`` is its share of the score that ranks them, the rest is fusion's.
-    With ``rerank_on_failure: fused`` a reranker that fails leaves fusion's order, with a warning. See docs/reranking.md.
+    ``auto`` and ``convex`` sum normalised scores, ``bm25_weight`` for BM25 and the rest for vectors; None takes the weight that
+    measured well for the kind of embedder. ``auto`` has it tuned where the corpus's own query set is large enough. ``rrf`` sums
+    reciprocal ranks; ``rrf_k`` is the constant of Cormack et al., SIGIR 2009.
+
+    ``rerank`` names the reranker of hybrid searches, which sees the best ``rerank_candidates``; ``rerank_weight`` is its share
+    of the score that ranks them, the rest is fusion's. With ``rerank_on_failure: fused`` a reranker that fails leaves fusion's
+    order, with a warning. See docs/reranking.md.
     """
 
     fusion: Literal["auto", "convex", "rrf"] = "auto"

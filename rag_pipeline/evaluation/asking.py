@@ -41,7 +41,7 @@ class AskedQuery(NamedTuple):
         return query_result(self.name, self.text, self.grades, ranked[:EVALUATED_DOCUMENTS], self.counted)
 
     def placed(self, ranks: Ints) -> QueryResult:
-        """What a list is worth that has the relevant documents at these ranks, from 1, or 0 where not; shape ``(relevant,)``."""
+        """What a list is worth that has the relevant documents at these ranks, from 1, and 0 for one that it lacks."""
         places = zip(ranks.tolist(), self.relevant, strict=True)
         found = sorted((rank, document) for rank, document in places if 0 < rank <= EVALUATED_DOCUMENTS)
         return QueryResult(

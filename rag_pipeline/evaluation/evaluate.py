@@ -43,9 +43,7 @@ class Evaluation(Contract):
         return max((figures.queries for figures in self.modes.values()), default=0)
 
 
-def evaluate(
-    index: Index, queries: QuerySet, modes: Sequence[Mode] = MODES, rerankers: Sequence[str] = ()
-) -> Evaluation:
+def evaluate(index: Index, queries: QuerySet, modes: Sequence[Mode] = MODES, rerankers: Sequence[str] = ()) -> Evaluation:
     """Ask every query in every mode, and hybrid searches once more under each reranker, as `Index.search` names them."""
     return summary(index, ask(index, queries, modes, rerankers=rerankers))
 

@@ -6,24 +6,51 @@ its id alone, so that the same query set gives the same weight on every machine,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rag_pipeline.contracts import TunedFusion
-from rag_pipeline.evaluation.asking import WeightedResults
+from rag_pipeline.evaluation.asking import WeightedResults, ask_weighted
 from rag_pipeline.evaluation.metrics import ndcg_of_ranks
+from rag_pipeline.evaluation.query_set import QuerySet
+from rag_pipeline.evaluation.results import Results
 from rag_pipeline.hashing import text_hash
+from rag_pipeline.query import Index
 from rag_pipeline.query.ranking import Floats
 
 FEWEST_QUERIES = 20
 """Each half needs so many. With fewer, noise moves the weight more often than need does."""
 QUERIES_OF_THE_DEFAULT = 100
-"""The default counts as if so many queries had chosen it: few queries move the weight a little, many all the way. Measured by
-drawing 10 to 400 queries of 26 collections (docs/adr/0020-fusion-auto.md)."""
+"""The default counts as if so many queries had chosen it: few queries move the weight a little, many all the way. Measured
+by drawing 10 to 400 queries of 26 collections (docs/adr/0020-fusion-auto.md)."""
 
 _FIRST = 10
 _STEPS = 20
 _DECIMALS = 6
 """Means that differ by less are the same: the rest is the noise of a machine's floating point."""
+
+
+def ask_and_tune(
+    index: Index, queries: QuerySet, advance: Callable[[int], None] | None = None
+) -> tuple[Results, TunedFusion | None]:
+    """The results of a query set in all modes, hybrid searches under the weight that the queries choose.
+
+    Args:
+        index: fuses by a weighted sum; the weight it has now is the default.
+
+    Returns:
+        The results, and the choice: None where there are too few queries, and the default holds.
+    """
+    default = index.fusion.bm25_weight
+    if default is None:
+        raise ValueError("expected an index that fuses by a weighted sum")
+    weights = weights_to_try(default)
+    others, weighted = ask_weighted(index, queries, weights, advance)
+    fusion = tuned(weighted, default, queries.hash)
+    chosen = fusion.bm25_weight if fusion is not None else default
+    hybrid = weighted.under(int(np.argmin(np.abs(weights - chosen))))
+    return others.model_copy(update={"modes": {"hybrid": hybrid, **others.modes}}), fusion
 
 
 def weights_to_try(default: float) -> Floats:

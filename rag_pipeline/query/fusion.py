@@ -11,7 +11,6 @@ from rag_pipeline.contracts import TunedFusion
 from rag_pipeline.query.explanation import AppliedFusion
 from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups, rounded
 
-
 ARMS = ("vector", "bm25")
 
 

@@ -131,9 +131,7 @@ class Index:
         self._check_arguments(text, k, mode)
         return self._reader.document_ids(text, k, mode, rerank)
 
-    def rankings(
-        self, text: str, modes: Sequence[Mode], depth: int, bm25_weights: Floats | None = None
-    ) -> Rankings:
+    def rankings(self, text: str, modes: Sequence[Mode], depth: int, bm25_weights: Floats | None = None) -> Rankings:
         """The lists of several modes from one look of each arm, for those who measure: no filter, no reranker.
 
         Args:

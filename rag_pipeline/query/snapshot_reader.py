@@ -42,7 +42,6 @@ _DEEPEST = 10_000
 """How deep each arm is looked through for a document that was expected."""
 
 
-
 def _arms_of(mode: str) -> tuple[str, ...]:
     return ARMS if mode == "hybrid" else (mode,)
 
@@ -279,7 +278,9 @@ class SnapshotReader:
         candidates = self._scored(ranked, query, matches)
         return convex_combination(ranked, candidates, weight, self.groups, k)
 
-    def _scored(self, arms: list[Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats]) -> Candidates:
+    def _scored(
+        self, arms: list[Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats]
+    ) -> Candidates:
         """The rows of both arms, each with its score in either."""
         rows = np.unique(np.concatenate([arm.rows for arm in arms]))
         matched, scores = matches

@@ -16,6 +16,7 @@ from rag_pipeline.contracts import (
     ModelAccess,
     SnapshotContent,
     TableVersion,
+    TunedFusion,
 )
 from rag_pipeline.errors import ConflictError, StoreError
 from rag_pipeline.index.analyzer import ANALYZER_VERSION
@@ -46,6 +47,7 @@ class Candidate:
         version: TableVersion,
         spent: EmbeddingSpend | None = None,
         evaluation: EvaluationRecord | None = None,
+        fusion: TunedFusion | None = None,
     ) -> Manifest:
         """The manifest of a snapshot with this number that holds the candidate."""
         return Manifest(
@@ -59,6 +61,7 @@ class Candidate:
             bm25=self.segments,
             counts=self.counts,
             model_access=model_access(context),
+            fusion=fusion,
             embedding=spent,
             evaluation=evaluation,
         )
