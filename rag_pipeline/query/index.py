@@ -136,7 +136,7 @@ class Index:
 
         Args:
             depth: how many chunks each arm gives, at least 100.
-            bm25_weights: makes a hybrid list under each of them instead of the fusion in force.
+            bm25_weights: makes a hybrid list under each of them instead of the weight in force.
         """
         for mode in modes:
             self._check_arguments(text, depth, mode)

@@ -215,7 +215,7 @@ class SnapshotReader:
         A hybrid list begins as that of a search for up to 100 results, and goes on with what a deeper look adds.
 
         Args:
-            bm25_weights: ranks hybrid searches under each of them instead of the fusion in force; shape ``(weights,)``.
+            bm25_weights: ranks hybrid searches under each of them instead of the weight in force; shape ``(weights,)``.
         """
         asked = self._ask(text, {arm for mode in modes for arm in _arms_of(mode)}, None, depth)
         rows = np.unique(np.concatenate([arm.rows for arm in asked.arms.values()]))
@@ -229,11 +229,11 @@ class SnapshotReader:
     def _hybrid_places(self, rows: Ints, asked: _Asked, depth: int, bm25_weights: Floats | None) -> Ints:
         assert asked.matches is not None
         arms = {name: Ranking(arm.rows[:depth], arm.scores[:depth]) for name, arm in asked.arms.items()}
-        if bm25_weights is None and self.fusion.bm25_weight is None:
+        if self.fusion.method == "rrf":
             return fused_places(rows, self._fused(arms, asked.query, asked.matches, len(rows)))
         weights = np.array([self.fusion.bm25_weight]) if bm25_weights is None else bm25_weights
         candidates = self._scored([arms[name] for name in ARMS], asked.query, asked.matches)
-        return weighted_places(rows, candidates, weights, self.groups)
+        return weighted_places(rows, candidates, weights, self.fusion, self.groups)
 
     def terms_of(self, text: str) -> list[str]:
         """The terms that BM25 looks for."""
@@ -272,11 +272,10 @@ class SnapshotReader:
         self, arms: dict[str, Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats], k: int
     ) -> list[Fused]:
         ranked = [arms[name] for name in ARMS]
-        weight = self.fusion.bm25_weight
-        if weight is None:
+        if self.fusion.method == "rrf":
             return reciprocal_rank_fusion(ranked, self.groups, self._retrieval.rrf_k, k)
         candidates = self._scored(ranked, query, matches)
-        return convex_combination(ranked, candidates, weight, self.groups, k)
+        return convex_combination(ranked, candidates, self.fusion, self.groups, k)
 
     def _scored(
         self, arms: list[Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats]
@@ -338,6 +337,7 @@ class SnapshotReader:
             candidates_per_arm=ranked.depth,
             fused_score=found.score,
             fusion=self.fusion if len(found.ranks) == len(ARMS) else None,
+            bm25_weight=found.bm25_weight,
             rerank=_effect(ranked.reranking, one),
         )
 
