@@ -92,6 +92,7 @@ class Chunk(Contract):
     """A span of a document: ``document.text[start:end] == text``.
 
     ``context`` is the line under which the text is embedded and indexed (title and heading path); it may be empty.
+    ``parent`` is the larger span that is shown for it, where the corpus has such.
     """
 
     start: int
@@ -100,6 +101,7 @@ class Chunk(Contract):
     context: str
     heading_path: tuple[str, ...] = ()
     page: int | None = None
+    parent: Span | None = None
 
     @property
     def indexed_text(self) -> str:
@@ -268,4 +270,17 @@ class Tokenizer(Protocol):
             piece in its place. A span of whole pieces has about the sum of their tokens; only its first piece may
             count otherwise when it stands at the start of a text.
         """
+        ...
+
+
+class SentenceEmbedder(Protocol):
+    """Turns sentences into vectors that tell by their cosine how alike they are."""
+
+    @property
+    def identity(self) -> EmbedderIdentity:
+        """Everything that decides the vectors."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """One row a text, of length 1 or all zeros."""
         ...

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rag_pipeline.config import ContextLine
 from rag_pipeline.contracts import HEADING_SEPARATOR
 
 LONGEST_CONTEXT = 200
 """In characters. A title that is a whole paragraph by mistake must not drown the chunks below it."""
+
+
+def context_of(kind: ContextLine, title: str | None, heading_path: Sequence[str]) -> str:
+    """The line that a corpus wants; for ``llm`` the one of title and headings, which a model's line comes to stand for."""
+    if kind == "none":
+        return ""
+    return context_line(title, () if kind == "title" else heading_path)
 
 
 def context_line(title: str | None, heading_path: Sequence[str]) -> str:

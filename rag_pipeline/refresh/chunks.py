@@ -12,10 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_pipeline.contracts import HEADING_SEPARATOR, Chunk
+from rag_pipeline.contracts import HEADING_SEPARATOR, Chunk, Span
 from rag_pipeline.errors import StoreError
 from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS
+from rag_pipeline.index.vector_table import PARENT_COLUMNS
 from rag_pipeline.lance import append, create, delete_keys, read, read_keys, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.cutting import cut_document
@@ -40,6 +41,8 @@ CHUNKS_SCHEMA = pa.schema(
         ("chunk_key", pa.string()),
     ]
 )
+PARENTS_SCHEMA = pa.schema([*CHUNKS_SCHEMA, *PARENT_COLUMNS.items()])
+"""Of chunks that have parents."""
 DOCUMENT_COLUMNS = ("document_id", "title", "media_type", "text", "structure", "metadata")
 _DOCUMENTS_PER_BATCH = 256
 
@@ -55,20 +58,22 @@ def refresh_chunks(context: RefreshContext) -> ChunksReport:
     if documents is None:
         raise StoreError(f"{context.corpus.name}: there is no documents table yet; run its `documents` stage first")
     wanted = wanted_chunk_keys(context, documents)
+    schema = PARENTS_SCHEMA if context.chunking.strategy == "parent-child" else CHUNKS_SCHEMA
     table = context.store.table(CHUNKS)
     present = chunk_keys(context, table) if table is not None else {}
     missing, outdated = difference(wanted, present)
-    if context.full:
+    rebuild = table is None or table.schema.names != schema.names
+    if context.full or rebuild:
         missing, outdated = list(wanted), list(present)
     context.reporter.begin(context.corpus.name, "chunks", len(missing), "documents")
     before = _chunk_ids(table, outdated)
     written: set[str] = set()
-    batches = _chunk_batches(context, documents, missing, wanted, written)
-    if table is None or (missing and len(missing) == len(wanted)):
-        create(context.store.database, CHUNKS, CHUNKS_SCHEMA, batches)
+    batches = _chunk_batches(context, documents, missing, wanted, written, schema)
+    if rebuild or (missing and len(missing) == len(wanted)):
+        create(context.store.database, CHUNKS, schema, batches)
     elif missing or outdated:
         delete_keys(table, "document_id", outdated)
-        append(table, CHUNKS_SCHEMA, batches)
+        append(table, schema, batches)
     table = context.store.table(CHUNKS)
     report = ChunksReport(
         total=table.count_rows() if table is not None else 0,
@@ -108,7 +113,12 @@ def _chunk_ids(table: Any | None, documents: Sequence[str]) -> set[str]:
 
 
 def _chunk_batches(
-    context: RefreshContext, documents: Any, names: Sequence[str], keys: Mapping[str, str], written: set[str]
+    context: RefreshContext,
+    documents: Any,
+    names: Sequence[str],
+    keys: Mapping[str, str],
+    written: set[str],
+    schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
     """Cut documents, some at a time. ``written`` collects the ids of all chunks."""
     if not names:
@@ -117,20 +127,22 @@ def _chunk_batches(
         rows: list[Row] = []
         for document in batch.to_pylist():
             name = document["document_id"]
-            chunks = cut_document(context, name, parsed_of(document))
-            rows.extend(_chunk_rows(name, chunks, keys[name]))
+            parsed = parsed_of(document)
+            chunks = cut_document(context, name, parsed)
+            rows.extend(_chunk_rows(name, parsed.text, chunks, keys[name]))
         written.update(row["chunk_id"] for row in rows)
         context.reporter.advance(batch.num_rows)
-        yield to_batch(rows, CHUNKS_SCHEMA)
+        yield to_batch(rows, schema)
 
 
-def _chunk_rows(document_id: str, chunks: Sequence[Chunk], key: str) -> Iterator[Row]:
+def _chunk_rows(document_id: str, text: str, chunks: Sequence[Chunk], key: str) -> Iterator[Row]:
     """Rows of one document's chunks.
 
     A chunk's id depends on its document and its indexed text, not on where it stands, so that an insertion above it
     changes neither the id nor the lexical index. Equal texts in one document are told apart by counting.
     """
     seen: Counter[str] = Counter()
+    first_of: dict[Span, int] = {}
     for position, chunk in enumerate(chunks):
         content_hash = text_hash(chunk.indexed_text)
         occurrence = seen[content_hash]
@@ -148,4 +160,18 @@ def _chunk_rows(document_id: str, chunks: Sequence[Chunk], key: str) -> Iterator
             "content_hash": content_hash,
             "text_hash": text_hash(chunk.text),
             "chunk_key": key,
+            **({} if chunk.parent is None else _parent_values(text, chunk.parent, position, first_of)),
         }
+
+
+def _parent_values(text: str, parent: Span, position: int, first_of: dict[Span, int]) -> Row:
+    """The parent's columns of the chunk at a position. ``first_of`` collects where each parent's first chunk is."""
+    first = first_of.setdefault(parent, position)
+    shown = text[parent.start : parent.end]
+    return {
+        "parent_position": first,
+        "parent_start": parent.start,
+        "parent_end": parent.end,
+        "parent_hash": text_hash(shown),
+        "parent_text": shown if position == first else None,
+    }

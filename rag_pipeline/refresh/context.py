@@ -107,12 +107,25 @@ class RefreshContext:
                 )
             return configured
         size = max(min(configured.size, most - _CONTEXT_TOKENS), SMALLEST_CHUNK)
-        return configured if size == configured.size else ChunkingConfig.model_validate({"size": size})
+        return configured if size == configured.size else configured.limited_to(size)
 
     @property
     def chunking_settings(self) -> dict[str, Any]:
         """What decides how a document is cut, as the manifest records it; the tokenizer comes with the embedder."""
-        return {**self.chunking.model_dump(mode="json"), "chunker": CHUNKER_VERSION}
+        settings = {**self.chunking.deciding, "chunker": CHUNKER_VERSION}
+        if self.sentence_embedder is not None:
+            settings["sentence_embedder"] = self.sentence_embedder.identity.model_dump(mode="json")
+        return settings
+
+    @cached_property
+    def sentence_embedder(self) -> Embedder | None:
+        """What compares sentences for strategy ``semantic``, None for the others: the first embedder where it runs on this
+        machine, else the static one, since every sentence would be paid for."""
+        if self.corpus.chunking.strategy != "semantic":
+            return None
+        first = self.embedders[0]
+        hosted = first.identity.provider in HOSTED_PROVIDERS
+        return embedder_for(EmbedderConfig(provider="static")) if hosted else first
 
     @cached_property
     def chunking_key(self) -> str:

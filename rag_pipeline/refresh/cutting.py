@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rag_pipeline.chunking import chunk_document
-from rag_pipeline.config import ChunkingConfig
 from rag_pipeline.contracts import Chunk, Parsed
 from rag_pipeline.embedding import Embedder
 from rag_pipeline.errors import ConfigError
@@ -29,7 +28,7 @@ def cut_document(context: RefreshContext, document_id: str, parsed: Parsed) -> l
     """
     config = context.chunking
     while True:
-        chunks = chunk_document(parsed, config, context.tokenizer)
+        chunks = chunk_document(parsed, config, context.tokenizer, context.sentence_embedder)
         excess = _longest_excess(context, chunks)
         if excess is None:
             return chunks
@@ -40,7 +39,7 @@ def cut_document(context: RefreshContext, document_id: str, parsed: Parsed) -> l
                 f"{excess.chunk.end}: {excess.tokens} tokens with the context line {excess.chunk.context!r}, and "
                 f"{excess.embedder.identity} takes {excess.most}. Set chunking.size to at most {max(size, SMALLEST_CHUNK)}"
             )
-        config = ChunkingConfig.model_validate({"size": size})
+        config = config.limited_to(size)
 
 
 def _longest_excess(context: RefreshContext, chunks: list[Chunk]) -> _Excess | None:

@@ -18,7 +18,7 @@ from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.language import LanguageSample, corpus_language
 from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
-from rag_pipeline.index.vector_table import same_identity, same_layout, vector_schema
+from rag_pipeline.index.vector_table import has_parents, same_identity, same_layout, vector_schema
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, read_keys, scan_keys
 from rag_pipeline.refresh.bm25_index import lexical_key, sampled_texts
@@ -224,7 +224,7 @@ def _reasons(context: RefreshContext, state: DocumentsState) -> Iterator[str]:
         yield "chunking or the tokenizer has changed: every document is cut again"
     if vectors is not None and not same_identity(vectors, identity):
         yield f"the embedder is now {identity}: every text without a cached vector of it is embedded"
-    elif vectors is not None and not same_layout(vectors, vector_schema(identity, corpus.metadata)):
+    elif vectors is not None and not same_layout(vectors, vector_schema(identity, corpus.metadata, has_parents(vectors))):
         yield "the metadata columns have changed: the vector table is written anew, nothing is embedded for it"
     served = served_manifest(store)
     if served is not None and served.content.embedder == identity and served.model_access != model_access(context):
