@@ -205,6 +205,8 @@ class EvaluationRecord(Contract):
 
     ``kind`` tells whether the corpus's own queries were asked or known items, which its titles and headings make.
     ``figures`` are means by mode and metric. ``accepted`` are the findings against which it was published on purpose.
+    ``content`` is the hash of the content that was measured, where that is an earlier one which was taken for near enough;
+    ``drift`` is the part of the documents that have changed since, counted each time they did.
     """
 
     kind: Literal["queries", "known_items"]
@@ -212,6 +214,8 @@ class EvaluationRecord(Contract):
     queries: int
     figures: dict[str, dict[str, float]]
     accepted: tuple[str, ...] = ()
+    content: str | None = None
+    drift: float = 0.0
 
 
 class Manifest(Contract):

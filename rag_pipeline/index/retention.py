@@ -79,10 +79,12 @@ def drop_evaluations(store: CorpusStore, candidate: str | None = None) -> None:
     if table is None:
         return
     try:
-        kept = {read_manifest(store, number).hash for number in snapshot_numbers(store)} | {candidate}
+        manifests = [read_manifest(store, number) for number in snapshot_numbers(store)]
     except StoreError:
         # What a damaged manifest was of cannot be known; `doctor` reports it.
         return
+    kept = {manifest.hash for manifest in manifests} | {candidate}
+    kept |= {manifest.evaluation.content for manifest in manifests if manifest.evaluation is not None}
     spare = [name for name in read(table, ["content"])["content"].unique().to_pylist() if name not in kept]
     delete_keys(table, "content", spare)
 

@@ -6,6 +6,7 @@ What a content answers to a query set is found out once and kept in the store. A
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rag_pipeline.contracts import EvaluationRecord, Manifest, TableVersion
 from rag_pipeline.embedding import Embedder
@@ -25,6 +26,10 @@ from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import EvaluationReport
 
+_DRIFT = 0.05
+"""While less than this part of a corpus has changed, its known items are not asked again: they would find the same, and
+asking them would cost a small refresh of a large corpus more than all the rest of it."""
+
 _CHEAP_PROVIDERS = frozenset({"static", "hash"})
 """Embedding a query with them costs less than reading its vector."""
 
@@ -34,13 +39,16 @@ class Judgement:
     """What was measured of the candidate, and what the gates say to it.
 
     ``gates`` and ``step_back`` refuse only what would be published otherwise; ``accepted`` are refusals that
-    `--accept-drop` has turned into warnings.
+    `--accept-drop` has turned into warnings. ``candidate`` is the hash of its content, and ``drift`` how far it is from the
+    content that was measured.
     """
 
     results: Results
     gates: Verdict
     step_back: Verdict
     accepted: tuple[str, ...]
+    candidate: str
+    drift: float
 
     @property
     def refusals(self) -> tuple[str, ...]:
@@ -62,6 +70,8 @@ class Judgement:
                 for mode, figures in self.results.figures().items()
             },
             accepted=self.accepted,
+            content=self.results.content if self.results.content != self.candidate else None,
+            drift=round(self.drift, 6),
         )
 
 
@@ -77,15 +87,17 @@ def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
     """
     candidate = working_candidate(context, "evaluation")
     queries = _configured_queries(context)
-    results = None if context.full else _remembered(context, candidate, queries)
+    known = None if context.full else _remembered(context, candidate, queries)
     asked = embedded = 0
-    if results is None:
+    if known is None:
         check_agreement(context, candidate)
         results, embedded = _measure(context, candidate, queries)
         asked = sum(len(found) for found in results.modes.values())
+        known = _Remembered(results)
     else:
         context.reporter.begin(context.corpus.name, "evaluation", 0, "searches")
-    judgement = _judge(context, candidate, results)
+    results = known.results
+    judgement = _judge(context, candidate, known)
     context.reporter.end(f"{results.queries} queries, {asked} searches")
     return EvaluationReport(
         kind=results.kind,
@@ -93,6 +105,7 @@ def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
         queries=results.queries,
         searches=asked,
         queries_embedded=embedded,
+        drift=judgement.record.drift,
         figures=judgement.record.figures,
         refusals=judgement.refusals,
         warnings=judgement.warnings,
@@ -119,12 +132,12 @@ def judge_candidate(context: RefreshContext, stage: str) -> Judgement:
         StoreError: it has not run since the candidate changed.
     """
     candidate = working_candidate(context, stage)
-    results = _remembered(context, candidate, _configured_queries(context))
-    if results is None:
+    known = _remembered(context, candidate, _configured_queries(context))
+    if known is None:
         raise StoreError(
             f"{context.corpus.name}: the candidate was not evaluated; run the stage `evaluation` before `{stage}`"
         )
-    return _judge(context, candidate, results)
+    return _judge(context, candidate, known)
 
 
 def gate_error(context: RefreshContext, refusals: tuple[str, ...]) -> GateError:
@@ -136,8 +149,38 @@ def _configured_queries(context: RefreshContext) -> QuerySet | None:
     return load_query_set(context.corpus) if context.corpus.evaluation.queries is not None else None
 
 
-def _remembered(context: RefreshContext, candidate: Candidate, queries: QuerySet | None) -> Results | None:
-    return _stored(context.store, candidate.hash, queries)
+class _Remembered(NamedTuple):
+    """Figures that the store holds, and how far the candidate is from the content they were measured on."""
+
+    results: Results
+    drift: float = 0.0
+
+
+def _remembered(context: RefreshContext, candidate: Candidate, queries: QuerySet | None) -> _Remembered | None:
+    results = _stored(context.store, candidate.hash, queries)
+    if results is not None:
+        return _Remembered(results)
+    return _near_enough(context, candidate) if queries is None else None
+
+
+def _near_enough(context: RefreshContext, candidate: Candidate) -> _Remembered | None:
+    """The known items' figures of the served snapshot, where the candidate differs from what they were measured on by
+    little; None where they are to be measured.
+    """
+    served = served_manifest(context.store)
+    record = served.evaluation if served is not None else None
+    if served is None or record is None or record.kind != "known_items":
+        return None
+    old, new = served.content.documents, candidate.content.documents
+    same_settings = served.content.model_copy(update={"documents": new}) == candidate.content
+    gone, made = dict(old.items() - new.items()), dict(new.items() - old.items())
+    changed = len(gone | made) / max(len(old), len(new), 1)
+    chunks = abs(candidate.counts.chunks - served.counts.chunks) / max(candidate.counts.chunks, served.counts.chunks, 1)
+    drift = record.drift + max(changed, chunks)
+    if not same_settings or drift > _DRIFT:
+        return None
+    results = read_results(context.store, record.content or served.hash, "known_items")
+    return _Remembered(results, drift) if results is not None else None
 
 
 def _stored(store: CorpusStore, content: str, queries: QuerySet | None) -> Results | None:
@@ -178,7 +221,7 @@ def _known_before(context: RefreshContext, candidate: Candidate) -> QuerySet | N
     served = served_manifest(context.store)
     if served is None or served.hash == candidate.hash:
         return None
-    before = read_results(context.store, served.hash, "known_items")
+    before = _served_known_items(context, served)
     if before is None:
         return None
     queries = asked_again(before)
@@ -193,7 +236,13 @@ def _known_before(context: RefreshContext, candidate: Candidate) -> QuerySet | N
     return QuerySet(queries.queries, qrels, queries.kind)
 
 
-def _judge(context: RefreshContext, candidate: Candidate, results: Results) -> Judgement:
+def _served_known_items(context: RefreshContext, served: Manifest) -> Results | None:
+    taken_over = served.evaluation.content if served.evaluation is not None else None
+    return read_results(context.store, taken_over or served.hash, "known_items")
+
+
+def _judge(context: RefreshContext, candidate: Candidate, known: _Remembered) -> Judgement:
+    results = known.results
     config, served = context.corpus.evaluation, served_manifest(context.store)
     gates = judge_gates(config, results)
     if served is None:
@@ -201,6 +250,10 @@ def _judge(context: RefreshContext, candidate: Candidate, results: Results) -> J
     elif served.hash == candidate.hash:
         step_back = Verdict(description=f"Snapshot {served.snapshot}, which is served, holds the same.")
         gates = gates.softened(f"Refuses nothing: snapshot {served.snapshot}, which is served, holds the same.")
+    elif results.content != candidate.hash:
+        step_back = Verdict(
+            description=f"Known items were not asked again: {known.drift:.1%} of the documents have changed since they were."
+        )
     else:
         step_back = _judge_step_back(context, candidate, served, results)
     if is_held(context.store):
@@ -210,7 +263,7 @@ def _judge(context: RefreshContext, candidate: Candidate, results: Results) -> J
         accepted = tuple(found.description for found in (gates, step_back) if found.severity == "refusal")
         reason = "Accepted: this refresh was started with --accept-drop."
         gates, step_back = gates.softened(reason), step_back.softened(reason)
-    return Judgement(results, gates, step_back, accepted)
+    return Judgement(results, gates, step_back, accepted, candidate.hash, known.drift)
 
 
 def _judge_step_back(context: RefreshContext, candidate: Candidate, served: Manifest, results: Results) -> Verdict:
@@ -218,6 +271,6 @@ def _judge_step_back(context: RefreshContext, candidate: Candidate, served: Mani
     if results.kind == "queries":
         before = read_results(context.store, served.hash, results.kind, results.query_set)
         return judge_step_back(config, before, results, served.snapshot)
-    before = read_results(context.store, served.hash, results.kind)
+    before = _served_known_items(context, served)
     removable = context.corpus.safety.max_delete_fraction
     return judge_step_back(config, before, results, served.snapshot, content.documents.keys(), removable)

@@ -80,6 +80,9 @@ class BM25Report(Contract):
 class EvaluationReport(Contract):
     """``searches`` and ``queries_embedded`` are 0 when the store had the figures already.
 
+    ``drift`` is the part of the documents that have changed since the figures were measured: known items are asked
+    again when it is worth it.
+
     ``figures`` are means by mode and metric. ``refusals`` are why nothing may be published; ``accepted`` tells that
     there were some which --accept-drop has turned into ``warnings``.
     """
@@ -89,6 +92,7 @@ class EvaluationReport(Contract):
     queries: int
     searches: int
     queries_embedded: int
+    drift: float
     figures: dict[str, dict[str, float]]
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -194,6 +194,39 @@ def test_ordinary_edits_pass_the_known_items(workspace: Workspace) -> None:
     assert workspace.index().snapshot == 3
 
 
+def test_known_items_are_asked_again_when_a_twentieth_has_changed_since(workspace: Workspace) -> None:
+    """One page of 24 is less, two are more, be they edited in one refresh or in two."""
+    corpus(workspace, KNOWN)
+    first = workspace.refresh()["evaluation"]
+    workspace.write("p01.md", "# Account number 1 of the published things\n\nOther words.\n")
+    second = workspace.refresh()["evaluation"]
+    assert (second.searches, second.figures) == (0, first.figures)
+    assert second.drift == pytest.approx(1 / 24, abs=1e-6)
+    index = workspace.index()
+    assert index.snapshot == 2
+    assert index.manifest.evaluation is not None
+    assert index.manifest.evaluation.content == read_manifest(workspace.context().store, 1).hash
+    workspace.write("p02.md", "# Account number 2 of the restored things\n\nOther words.\n")
+    third = workspace.refresh()["evaluation"]
+    assert third.searches > 0
+    assert third.drift == 0
+
+
+def test_known_items_are_asked_again_when_a_setting_changed(workspace: Workspace) -> None:
+    folder = corpus(workspace, KNOWN)
+    workspace.refresh()
+    (folder / "corpus.yaml").write_text(KNOWN + "lexical: {language: german}\n")
+    assert workspace.refresh()["evaluation"].searches > 0
+
+
+def test_figures_taken_over_outlive_the_snapshot_they_were_measured_on(workspace: Workspace) -> None:
+    corpus(workspace, KNOWN + "keep_snapshots: 1\n")
+    workspace.refresh()
+    workspace.write("p01.md", "# Account number 1 of the published things\n\nOther words.\n")
+    workspace.refresh()
+    assert workspace.refresh()["evaluation"].searches == 0
+
+
 @pytest.mark.parametrize(("allowed", "refused"), [("1.0", False), ("0.3", True)])
 def test_known_items_of_removed_documents_count_when_more_went_than_the_limit_on_deletions(
     workspace: Workspace, allowed: str, refused: bool
