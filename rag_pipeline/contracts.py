@@ -236,8 +236,22 @@ class Manifest(Contract):
     evaluation: EvaluationRecord | None = None
 
 
+class Passage(Contract):
+    """A span ``[start, end)`` of a document's text, in characters, and the chunk that it is, or is the beginning of."""
+
+    chunk_id: str
+    start: int
+    end: int
+    text: str
+
+
 class Hit(Contract):
-    """One result. ``sources`` lists every source that holds this very text; ``source`` is the best of them."""
+    """One result. ``sources`` lists every source that holds this very text; ``source`` is the best of them.
+
+    ``text``, ``start`` and ``end`` are those of the chunk ``chunk_id``, or of its parent where the corpus has parents;
+    ``matched`` is the chunk then, and None elsewhere. ``before`` and ``after`` are the neighbours that were asked for, in
+    the order of the document.
+    """
 
     rank: int
     score: float
@@ -252,6 +266,9 @@ class Hit(Contract):
     start: int
     end: int
     sources: tuple[str, ...] = ()
+    matched: Passage | None = None
+    before: tuple[Passage, ...] = ()
+    after: tuple[Passage, ...] = ()
 
 
 class Tokenizer(Protocol):

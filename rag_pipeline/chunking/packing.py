@@ -97,9 +97,7 @@ class Packing:
 class _Packer:
     """Packs the units of one region into chunks."""
 
-    def __init__(
-        self, text: str, units: Units, sums: TokenSums, size: int, overlap: int, tokenizer: Tokenizer
-    ) -> None:
+    def __init__(self, text: str, units: Units, sums: TokenSums, size: int, overlap: int, tokenizer: Tokenizer) -> None:
         self._text = text
         self._size = size
         self._overlap = overlap

@@ -51,13 +51,11 @@ def subjects(
     shifts = _shifts(packing.text, sentences, embedder)
     inside = shifts[np.isfinite(shifts)]
     least = float(np.percentile(inside, percentile)) if len(inside) else np.inf
-    before, through = packing.sums.before(sentences.starts), packing.sums.through(sentences.stops)
     for region, first, end in zip(regions, sentences.bounds[:-1].tolist(), sentences.bounds[1:].tolist(), strict=True):
         if first == end:
             yield [region]
             continue
-        parts = _parts(shifts[first : end - 1], before[first:end], through[first:end], packing.size, least)
-        yield [(int(sentences.starts[first + one]), int(sentences.stops[first + other])) for one, other in parts]
+        yield _parts(packing, sentences.starts[first:end], sentences.stops[first:end], shifts[first : end - 1], least)
 
 
 def _sentences(packing: Packing, regions: Sequence[Span]) -> _Sentences:
@@ -102,19 +100,21 @@ def _shifts(text: str, sentences: _Sentences, embedder: SentenceEmbedder) -> Shi
     return shifts
 
 
-def _parts(shifts: Shifts, before: Offsets, through: Offsets, size: int, least: float) -> list[tuple[int, int]]:
-    """One region as runs of sentences, first and last of each, by dividing it again and again at its greatest shift."""
-    smallest = size // _SMALLEST
+def _parts(packing: Packing, starts: Offsets, stops: Offsets, shifts: Shifts, least: float) -> list[Span]:
+    """The sentences of one region as spans, found by dividing it again and again at its greatest shift."""
+    before, through = packing.sums.before(starts), packing.sums.through(stops)
+    smallest = packing.size // _SMALLEST
     done: Spans = []
-    pending = [(0, len(before) - 1)]
+    pending = [(0, len(starts) - 1)]
     while pending:
         first, last = pending.pop()
+        span = (int(starts[first]), int(stops[last]))
         low = max(int(through.searchsorted(before[first] + smallest, "left")), first)
         high = min(int(before.searchsorted(through[last] - smallest, "right")) - 1, last)
         if low < high:
             gap = low + int(shifts[low:high].argmax())
-            if shifts[gap] > least or through[last] - before[first] > size:
+            if shifts[gap] > least or not packing.fit([span])[0]:
                 pending += [(gap + 1, last), (first, gap)]
                 continue
-        done.append((first, last))
+        done.append(span)
     return done

@@ -91,7 +91,7 @@ class ChunkingConfig(Strict):
 
     @model_serializer(mode="wrap")
     def _without_other_strategies(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What is said of the strategy and the context line that are used, so that those who use others hold no word of it."""
+        """What is said of the strategy and the context line that are used: the manifests of others hold no word of it."""
         values: dict[str, Any] = serialise(self)
         unused = {name for name, (other, value) in _ONLY_WITH.items() if getattr(self, other) != value}
         if self.context == "title_and_headings":
@@ -120,7 +120,7 @@ def _default_overlap(others: dict[str, Any]) -> int:
     """Children and subjects do not overlap; whoever sets a small size alone gets an overlap that fits it."""
     if others.get("strategy") != "recursive":
         return 0
-    return max(0, min(DEFAULT_OVERLAP, others.get("size", _DEFAULT_SIZE) // 7))
+    return max(0, min(DEFAULT_OVERLAP, int(others.get("size", _DEFAULT_SIZE)) // 7))
 
 
 def _default_parent_size(others: dict[str, Any]) -> int:

@@ -20,7 +20,7 @@ class DocumentSpan(NamedTuple):
 
 
 class SpanFigures(NamedTuple):
-    """``recall``: the part of the evidence that was retrieved. ``precision``: the part of the retrieved text that is evidence.
+    """``recall``: which part of the evidence was retrieved. ``precision``: which part of what was retrieved is evidence.
 
     ``iou``: evidence that was retrieved over evidence and retrieved text together. Evidence counts once, retrieved text as
     often as it came, so that chunks that overlap pay for it. All are between 0 and 1.

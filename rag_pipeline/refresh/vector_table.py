@@ -38,8 +38,8 @@ _ROWS_PER_BATCH = 4096
 def refresh_vector_table(context: RefreshContext) -> VectorTableReport:
     """Reconcile the vector table with chunks, documents and the embedding cache.
 
-    Another embedder identity, other metadata columns, and parents that come or go make a new table in place of the old one; published snapshots
-    go on reading theirs.
+    Another embedder identity, other metadata columns, and parents that come or go make a new table in place of the old
+    one; published snapshots go on reading theirs.
 
     Raises:
         StoreError: an earlier stage has not run, or a vector is missing.
