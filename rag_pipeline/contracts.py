@@ -180,6 +180,10 @@ class Counts(Contract):
     chunks: int
 
 
+WRITTEN_LINES = "context_lines"
+"""Key of a manifest's chunking: the hash over the lines that a chat model wrote, which is no configuration."""
+
+
 class SnapshotContent(Contract):
     """The part of a manifest that decides results, and nothing else: equal contents give equal hashes.
 

@@ -35,12 +35,12 @@ def context_line(title: str | None, heading_path: Sequence[str]) -> str:
         return line
     if len(names) == 2:
         room = LONGEST_CONTEXT - len(HEADING_SEPARATOR)
-        inner = _clipped(names[1], max(room - len(names[0]), room // 2))
-        return f"{_clipped(names[0], room - len(inner))}{HEADING_SEPARATOR}{inner}"
-    return _clipped(line, LONGEST_CONTEXT)
+        inner = clipped(names[1], max(room - len(names[0]), room // 2))
+        return f"{clipped(names[0], room - len(inner))}{HEADING_SEPARATOR}{inner}"
+    return clipped(line, LONGEST_CONTEXT)
 
 
-def _clipped(name: str, length: int) -> str:
+def clipped(name: str, length: int) -> str:
     """The beginning of a name, up to a space if there is one in its last quarter."""
     if len(name) <= length:
         return name

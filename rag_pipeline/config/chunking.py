@@ -24,7 +24,6 @@ _ONLY_WITH: dict[str, tuple[str, str]] = {
     "context_model": ("context", "llm"),
     "context_api_base": ("context", "llm"),
     "context_timeout_seconds": ("context", "llm"),
-    "context_usd_per_million_tokens": ("context", "llm"),
     "context_on_failure": ("context", "llm"),
 }
 """Keys that mean something beside one value of another key only."""
@@ -49,7 +48,6 @@ class ChunkingConfig(Strict):
     context_model: str | None = Field(default=None, min_length=1)
     context_api_base: str | None = None
     context_timeout_seconds: float = Field(default=60, gt=0)
-    context_usd_per_million_tokens: float | None = Field(default=None, ge=0)
     context_on_failure: Literal["error", "headings"] = "error"
 
     @field_validator("overlap")
@@ -101,7 +99,7 @@ class ChunkingConfig(Strict):
     @property
     def deciding(self) -> dict[str, Any]:
         """The settings that decide what chunks a document has; with others every document is cut again."""
-        reached = {"context_api_base", "context_timeout_seconds", "context_usd_per_million_tokens", "context_on_failure"}
+        reached = {"context_api_base", "context_timeout_seconds", "context_on_failure"}
         return {name: value for name, value in self.model_dump(mode="json").items() if name not in reached}
 
     def limited_to(self, size: int) -> ChunkingConfig:

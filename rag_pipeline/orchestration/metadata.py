@@ -19,8 +19,10 @@ _TABLES = {
 }
 _ROW_COUNTS = {names.DOCUMENTS: "total", names.CHUNKS: "total", names.VECTOR_TABLE: "rows", names.BM25_INDEX: "chunks"}
 _FAILURES_SHOWN = 20
-_WHEN_THERE = {"turned_from", "identity_before"}
-"""Shown when they say something: most runs keep their embedder."""
+_WHEN_THERE = {
+    "turned_from", "identity_before", "context_lines_written", "context_lines_missing", "context_tokens", "context_cost_usd",
+}  # fmt: skip
+"""Shown when they say something: most runs keep their embedder, most corpora have no context lines of a model."""
 
 
 def report_metadata(report: Contract) -> dict[str, Any]:

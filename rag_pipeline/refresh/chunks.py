@@ -19,8 +19,9 @@ from rag_pipeline.index.store import CHUNKS, DOCUMENTS
 from rag_pipeline.index.vector_table import PARENT_COLUMNS
 from rag_pipeline.lance import append, create, delete_keys, read, read_keys, scan_keys
 from rag_pipeline.refresh.context import RefreshContext
-from rag_pipeline.refresh.cutting import cut_document
-from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of, to_batch
+from rag_pipeline.refresh.context_lines import ContextWriter, context_writer
+from rag_pipeline.refresh.cutting import cut_documents
+from rag_pipeline.refresh.document_rows import FAILED, Row, to_batch
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import ChunksReport
@@ -45,6 +46,8 @@ PARENTS_SCHEMA = pa.schema([*CHUNKS_SCHEMA, *PARENT_COLUMNS.items()])
 """Of chunks that have parents."""
 DOCUMENT_COLUMNS = ("document_id", "title", "media_type", "text", "structure", "metadata")
 _DOCUMENTS_PER_BATCH = 256
+_INCOMPLETE = "+"
+"""Ends the key of a document's chunks while context lines are to be written for some, so that the next refresh sees it."""
 
 
 @collects_own_garbage
@@ -68,7 +71,8 @@ def refresh_chunks(context: RefreshContext) -> ChunksReport:
     context.reporter.begin(context.corpus.name, "chunks", len(missing), "documents")
     before = _chunk_ids(table, outdated)
     written: set[str] = set()
-    batches = _chunk_batches(context, documents, missing, wanted, written, schema)
+    writer = context_writer(context) if missing else None
+    batches = _chunk_batches(context, documents, missing, wanted, written, schema, writer)
     if rebuild or (missing and len(missing) == len(wanted)):
         create(context.store.database, CHUNKS, schema, batches)
     elif missing or outdated:
@@ -80,6 +84,7 @@ def refresh_chunks(context: RefreshContext) -> ChunksReport:
         added=len(written - before),
         removed=len(before - written),
         documents_chunked=len(missing),
+        **({} if writer is None else writer.report()),
     )
     context.reporter.end(f"{report.total} chunks, {report.added} added, {report.removed} removed")
     return report
@@ -106,6 +111,11 @@ def chunk_key(context: RefreshContext, layout_hash: str) -> str:
     return text_hash(context.chunking_key + layout_hash)
 
 
+def settled_chunk_keys(context: RefreshContext, chunks: Any) -> dict[str, str]:
+    """`chunk_keys`, as if no document waited for context lines that could not be written."""
+    return {document: key.removesuffix(_INCOMPLETE) for document, key in chunk_keys(context, chunks).items()}
+
+
 def _chunk_ids(table: Any | None, documents: Sequence[str]) -> set[str]:
     if table is None or not documents:
         return set()
@@ -119,17 +129,17 @@ def _chunk_batches(
     keys: Mapping[str, str],
     written: set[str],
     schema: pa.Schema,
+    writer: ContextWriter | None,
 ) -> Iterator[pa.RecordBatch]:
     """Cut documents, some at a time. ``written`` collects the ids of all chunks."""
     if not names:
         return
     for batch in scan_keys(documents, DOCUMENT_COLUMNS, "document_id", names, _DOCUMENTS_PER_BATCH):
         rows: list[Row] = []
-        for document in batch.to_pylist():
-            name = document["document_id"]
-            parsed = parsed_of(document)
-            chunks = cut_document(context, name, parsed)
-            rows.extend(_chunk_rows(name, parsed.text, chunks, keys[name]))
+        for document in cut_documents(context, batch.to_pylist(), writer):
+            name = document.document_id
+            key = keys[name] if document.complete else keys[name] + _INCOMPLETE
+            rows.extend(_chunk_rows(name, document.parsed.text, document.chunks, key))
         written.update(row["chunk_id"] for row in rows)
         context.reporter.advance(batch.num_rows)
         yield to_batch(rows, schema)

@@ -32,10 +32,16 @@ class DocumentsReport(Contract):
 
 
 class ChunksReport(Contract):
+    """``context_lines_written`` came from a chat model; where some are missing, title and headings stand for them."""
+
     total: int
     added: int
     removed: int
     documents_chunked: int
+    context_lines_written: int = 0
+    context_lines_missing: int = 0
+    context_tokens: int = 0
+    context_cost_usd: float | None = 0.0
 
 
 class EmbeddingsReport(Contract):

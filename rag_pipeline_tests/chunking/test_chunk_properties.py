@@ -151,15 +151,6 @@ def test_an_atom_that_fits_into_a_chunk_is_in_one_piece(parsed: Parsed, config: 
             assert any(chunk.start <= start and end <= chunk.end for chunk in chunks)
 
 
-def check_parents(parsed: Parsed, chunks: list[Chunk], config: ChunkingConfig, tokenizer: Tokenizer) -> None:
-    """Parents are the chunks that the recursive strategy cuts without overlap, and each holds its children."""
-    alone = ChunkingConfig(size=config.parent_size, overlap=0)
-    expected = [(chunk.start, chunk.end) for chunk in chunk_document(parsed, alone, tokenizer)]
-    parents = list(dict.fromkeys(chunk.parent for chunk in chunks if chunk.parent is not None))
-    assert [(parent.start, parent.end) for parent in parents] == expected
-    assert all(chunk.parent and chunk.parent.start <= chunk.start < chunk.end <= chunk.parent.end for chunk in chunks)
-
-
 @settings(max_examples=200, deadline=None)
 @given(blank=st.text(alphabet=" \n\t\r\u3000\u00a0\u2028\x0c", max_size=40))
 def test_a_text_of_white_space_has_no_chunks(blank: str) -> None:
