@@ -15,9 +15,9 @@ from rag_pipeline.errors import MissingExtraError, ParseError
 from rag_pipeline.parsing.builder import TextBuilder
 from rag_pipeline.parsing.dates import pdf_date
 from rag_pipeline.parsing.hooks import Hooks
-from rag_pipeline.parsing.pdf_page import has_picture, page_lines, page_picture
+from rag_pipeline.parsing.pdf_page import has_picture, is_empty, page_lines, page_picture
 from rag_pipeline.parsing.pdf_second import SecondReader, UnreadableError
-from rag_pipeline.parsing.pdf_text import LEAST_JUDGED_OF_SCAN, is_noise, is_right_to_left, letters_in, page_text
+from rag_pipeline.parsing.pdf_text import is_noise, is_right_to_left, is_unknown, letters_in, page_text
 from rag_pipeline.parsing.reasons import (
     NO_PASSWORD_FITS,
     PASSWORD_PDF,
@@ -52,7 +52,6 @@ class _Pages:
     count: int
     texts: dict[int, str] = field(default_factory=dict)
     pictures: list[int] = field(default_factory=list)
-    scans: set[int] = field(default_factory=set)
     noise: list[int] = field(default_factory=list)
     lost: dict[int, str] = field(default_factory=dict)
     failed_ocr: dict[int, str] = field(default_factory=dict)
@@ -86,7 +85,7 @@ def parse_pdf(data: bytes, path: str, hooks: Hooks) -> Parsed:
             info, outline = document.get_metadata_dict(), list(_outline(document))
         finally:
             document.close()
-    _drop_noise(pages)
+    _drop_unknown(pages)
     filled = list(second.form_lines()) if b"/AcroForm" in data else []
     if _XFA_NOTICE.search(pages.texts.get(1, "")) and len(pages.texts) == 1 and not filled:
         raise ParseError("XFA form: its content is not in its pages; print it to a PDF")
@@ -130,25 +129,32 @@ def _read(document: Any, second: SecondReader, path: str, hooks: Hooks) -> _Page
         try:
             page = document[number - 1]
             text = page_text(page_lines(page))
-            picture = len(text) < _SHORT and has_picture(page)
-            if picture and letters_in(text) >= _FEW_LETTERS:
-                pages.scans.add(number)
-                picture = False
-            if picture and hooks.ocr is not None:
-                text, picture = _recognised(page, path, number, hooks, pages), False
+            if len(text) < _SHORT and has_picture(page):
+                text = _of_scan(page, text, path, number, hooks, pages)
+            elif not text and is_empty(page) and not second.is_blank(number):
+                pages.lost[number] = "its content cannot be decoded"
         except (RuntimeError, ValueError) as error:
-            text, picture = _instead(second, number, pages, error), False
+            text = _instead(second, number, pages, error)
         finally:
             if page is not None:
                 page.close()
         if is_right_to_left(text):
             with suppress(UnreadableError):
                 text = second.page(number) or text
-        if picture:
-            pages.pictures.append(number)
-        elif text.strip():
+        if text.strip():
             pages.texts[number] = text
     return pages
+
+
+def _of_scan(page: Any, text: str, path: str, number: int, hooks: Hooks, pages: _Pages) -> str:
+    """The text layer of a page that is a picture; what text recognition finds where there is none that is text."""
+    noise = is_noise(text)
+    if not noise and letters_in(text) >= _FEW_LETTERS:
+        return text
+    if hooks.ocr is not None:
+        return _recognised(page, path, number, hooks, pages)
+    (pages.noise if noise else pages.pictures).append(number)
+    return ""
 
 
 def _instead(second: SecondReader, number: int, pages: _Pages, error: Exception) -> str:
@@ -185,16 +191,11 @@ def _read_by_second(second: SecondReader) -> _Pages:
     return pages
 
 
-def _drop_noise(pages: _Pages) -> None:
-    pages.noise = [
-        number
-        for number, text in pages.texts.items()
-        if is_noise(text) or (number in pages.scans and is_noise(text, LEAST_JUDGED_OF_SCAN))
-    ]
-    if is_noise("\n".join(pages.texts.values())):
-        pages.noise = list(pages.texts)
-    for number in pages.noise:
+def _drop_unknown(pages: _Pages) -> None:
+    unknown = [number for number, text in pages.texts.items() if is_unknown(text)]
+    for number in unknown:
         del pages.texts[number]
+    pages.noise = sorted({*pages.noise, *unknown})
 
 
 def _reason(pages: _Pages) -> str:

@@ -92,6 +92,11 @@ def has_picture(page: Any) -> bool:
     return False
 
 
+def is_empty(page: Any) -> bool:
+    """Whether nothing at all was found on the page: it is blank, or its content could not be read."""
+    return next(iter(page.get_objects(max_depth=1)), None) is None
+
+
 def page_picture(page: Any) -> bytes:
     """The page drawn in 300 dots an inch, or fewer where it is large, as PNG."""
     width, height = page.get_size()

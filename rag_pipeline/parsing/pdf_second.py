@@ -51,6 +51,16 @@ class SecondReader:
         except Exception as error:
             raise UnreadableError(first_line(error)) from error
 
+    def is_blank(self, number: int) -> bool:
+        """Whether a page has no content: no stream, or only streams of white space."""
+        try:
+            contents = self._reader().pages[number - 1].get("/Contents")
+            found = contents.get_object() if contents is not None else []
+            streams = [entry.get_object() for entry in (found if isinstance(found, list) else [found])]
+            return not any(stream._data.strip() for stream in streams)
+        except Exception:  # noqa: BLE001 - what pypdf cannot look into is not blank
+            return False
+
     def info(self) -> dict[str, str]:
         """Entries of the information dictionary, without their slashes."""
         try:

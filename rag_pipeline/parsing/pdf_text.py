@@ -14,9 +14,8 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _WORDS = re.compile(r"[^\W\d_]{3,}|\d+")
 _LEAST_WORDS = 0.45
 """Share of a page's characters that stand in words. A scan's noise had .24, no good one of 32 PDFs less than .70."""
-_LEAST_JUDGED = 150
-"""Characters; a shorter page may be a formula, a seal or a list of codes."""
-LEAST_JUDGED_OF_SCAN = 40
+_LEAST_JUDGED = 40
+"""Characters; fewer are a stamp or a list of codes."""
 _MOST_UNKNOWN = 0.3
 _ARABIC_OR_HEBREW = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _SAME_LINE = 0.5
@@ -178,21 +177,22 @@ def _aligned(first: Sequence[Segment], second: Sequence[Segment]) -> bool:
     return all(abs(one.left - other.left) < 1.5 * max(one.height, 1) for one, other in zip(first, second, strict=True))
 
 
-def is_noise(text: str, least: int = _LEAST_JUDGED) -> bool:
-    """Whether a text layer is no text: characters that fonts do not explain, or hardly a word among signs."""
+def is_unknown(text: str) -> bool:
+    """Whether fonts do not say which characters a good part of a page shows."""
     visible = [character for character in text if not character.isspace()]
-    if len(visible) < least:
-        return False
     unknown = sum(character == "\ufffd" or unicodedata.category(character) in ("Co", "Cn") for character in visible)
-    if unknown > _MOST_UNKNOWN * len(visible):
-        return True
-    if text.isascii() or max(map(ord, visible)) < 0x0590:
-        in_words = sum(map(len, _WORDS.findall(text)))
-    else:
-        # Beyond Greek and Cyrillic words may be of one letter, and marks are parts of them.
-        in_words = sum(len(word) for word in _WORDS.findall(re.sub("[^\x00-\u058f]", " ", text))) + sum(
-            ord(character) >= 0x0590 and unicodedata.category(character)[0] in "LM" for character in visible
-        )
+    return len(visible) >= _LEAST_JUDGED and unknown > _MOST_UNKNOWN * len(visible)
+
+
+def is_noise(text: str) -> bool:
+    """Whether the text layer of a scan has hardly a word among its signs. Of other pages it tells nothing: formulas."""
+    visible = [character for character in text if not character.isspace()]
+    if len(visible) < _LEAST_JUDGED:
+        return False
+    # Beyond Greek and Cyrillic words may be of one letter, and marks are parts of them.
+    in_words = sum(len(word) for word in _WORDS.findall(re.sub("[^\x00-\u058f]", " ", text))) + sum(
+        ord(character) >= 0x0590 and unicodedata.category(character)[0] in "LM" for character in visible
+    )
     return in_words < _LEAST_WORDS * len(visible)
 
 

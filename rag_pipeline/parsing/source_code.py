@@ -26,7 +26,7 @@ _KEYWORDS = (
     r"record|union|defmodule|defp?|sub|package|create\s+(?:or\s+replace\s+)?(?:table|view|function|procedure))"
 )
 _DEFINITION = re.compile(
-    rf"^{_MODIFIERS}{_KEYWORDS}\s+(?:\([^)\n]*\)\s*)?(?:if\s+not\s+exists\s+)?(?:<[^>\n]*>\s*)?(?P<name>[\w$.:\-\"`]+)",
+    rf"^{_MODIFIERS}{_KEYWORDS}(?:<[^>\n]*>)?\s+(?:\([^)\n]*\)\s*)?(?:if\s+not\s+exists\s+)?(?P<name>[\w$.:\-\"`]+)",
     re.IGNORECASE | re.MULTILINE,
 )
 _ABOVE = re.compile(r"[ \t]*(?:@|#\[|#|//|/\*|\*|--|\[)")
@@ -48,7 +48,7 @@ def parse_code(text: str, media_type: str) -> Parsed:
     headings: list[Heading] = []
     for found in _DEFINITION.finditer(text):
         start = _with_lines_above(text, found.start(), headings[-1].end if headings else 0)
-        headings.append(Heading(start, found.end(), 1, found["name"].strip('"`')))
+        headings.append(Heading(start, found.end(), 1, found["name"].strip('"`:')))
     return parsed.model_copy(update={"sections": build_sections(text, headings)}) if headings else parsed
 
 

@@ -32,7 +32,7 @@ class Pdf:
     """A PDF of pages in Helvetica, 595 points wide and 842 high."""
 
     def __init__(self) -> None:
-        self._contents: list[tuple[bytes, str]] = []
+        self._contents: list[tuple[bytes, str, str]] = []
         self._outline: list[tuple[str, int]] = []
         self._info = ""
         self._objects: list[bytes] = []
@@ -49,8 +49,8 @@ class Pdf:
         layer = "\n".join(f"BT /F1 10 Tf 3 Tr {x} {y} Td ({_escaped(text)}) Tj ET" for x, y, text in words)
         return self.raw_page(b"q 595 0 0 842 0 0 cm /Im1 Do Q\n" + layer.encode("cp1252"), "/XObject << /Im1 4 0 R >>")
 
-    def raw_page(self, content: bytes, resources: str = "") -> Pdf:
-        self._contents.append((content, resources))
+    def raw_page(self, content: bytes, resources: str = "", entries: str = "") -> Pdf:
+        self._contents.append((content, resources, entries))
         return self
 
     def outline(self, *entries: tuple[str, int]) -> Pdf:
@@ -76,12 +76,12 @@ class Pdf:
                 b"\x80", "/Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8"
             ),
         ]
-        for page, (content, resources) in enumerate(self._contents):
+        for page, (content, resources, entries) in enumerate(self._contents):
             objects.append(
                 f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {first + 2 * page + 1} 0 R "
                 f"/Resources << /Font << /F1 3 0 R >> {resources} >> >>".encode()
             )
-            objects.append(_stream(content, ""))
+            objects.append(_stream(content, entries))
         if self._outline:
             last = outline_at + len(self._outline)
             objects.append(f"<< /Type /Outlines /First {outline_at + 1} 0 R /Last {last} 0 R >>".encode())
@@ -122,8 +122,7 @@ def flate_bomb_pdf(megabytes: int) -> bytes:
     """A PDF of some kilobytes whose only page unpacks to so much."""
     packer = zlib.compressobj(9)
     packed = b"".join(packer.compress(b"0 0 m\n" * 174_763) for _ in range(megabytes)) + packer.flush()
-    page = Pdf().raw_page(packed).write()
-    return page.replace(b"/Length", b"/Filter /FlateDecode /Length")
+    return Pdf().raw_page(packed, entries="/Filter /FlateDecode").write()
 
 
 def paragraph(text: str, style: str = "") -> str:
