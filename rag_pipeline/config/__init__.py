@@ -6,6 +6,7 @@ from rag_pipeline.config.corpus import CorpusConfig, SafetyConfig
 from rag_pipeline.config.embedding import HOSTED_PROVIDERS, BudgetConfig, EmbedderConfig, EmbeddingConfig, Provider
 from rag_pipeline.config.evaluation import EVALUATED_DOCUMENTS, METRICS, EvaluationConfig, GateValue, MetricName
 from rag_pipeline.config.metadata import FILTER_COLUMNS, MetadataName, MetadataType
+from rag_pipeline.config.parsing import ParsingConfig
 from rag_pipeline.config.retrieval import HOSTED_RERANKERS, LexicalConfig, RerankerName, RetrievalConfig
 from rag_pipeline.config.roots import (
     CORPORA_VARIABLE,
@@ -46,6 +47,7 @@ __all__ = [
     "MetadataName",
     "MetadataType",
     "MetricName",
+    "ParsingConfig",
     "Provider",
     "RerankerName",
     "RetrievalConfig",
