@@ -59,6 +59,7 @@ class Parsed(Contract):
     ``atoms`` are spans that a chunk should not tear when they fit into one (code fences, table rows).
     ``title`` comes from the content, never from the file name: a renamed file must embed to the same vectors.
     ``metadata`` holds JSON values only (dates as ISO 8601 text).
+    ``losses`` say, each in one line for people, what of the document could not be read although the rest was.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Parsed(Contract):
     sections: tuple[Section, ...] = ()
     atoms: tuple[Span, ...] = ()
     metadata: dict[str, Any] = Field(default_factory=dict)
+    losses: tuple[str, ...] = ()
 
 
 class Document(Contract):
@@ -92,6 +94,7 @@ class Chunk(Contract):
     """A span of a document: ``document.text[start:end] == text``.
 
     ``context`` is the line under which the text is embedded and indexed (title and heading path); it may be empty.
+    ``parent`` is the larger span that is shown for it, where the corpus has such.
     """
 
     start: int
@@ -100,6 +103,7 @@ class Chunk(Contract):
     context: str
     heading_path: tuple[str, ...] = ()
     page: int | None = None
+    parent: Span | None = None
 
     @property
     def indexed_text(self) -> str:
@@ -176,6 +180,10 @@ class Counts(Contract):
     stale_documents: int
     failed_documents: int
     chunks: int
+
+
+WRITTEN_LINES = "context_lines"
+"""Key of a manifest's chunking: the hash over the lines that a chat model wrote, which is no configuration."""
 
 
 class SnapshotContent(Contract):
@@ -257,8 +265,22 @@ class Manifest(Contract):
     evaluation: EvaluationRecord | None = None
 
 
+class Passage(Contract):
+    """A span ``[start, end)`` of a document's text, in characters, and the chunk that it is, or is the beginning of."""
+
+    chunk_id: str
+    start: int
+    end: int
+    text: str
+
+
 class Hit(Contract):
-    """One result. ``sources`` lists every source that holds this very text; ``source`` is the best of them."""
+    """One result. ``sources`` lists every source that holds this very text; ``source`` is the best of them.
+
+    ``text``, ``start`` and ``end`` are those of the chunk ``chunk_id``, or of its parent where the corpus has parents;
+    ``matched`` is the chunk then, and None elsewhere. ``before`` and ``after`` are the neighbours that were asked for, in
+    the order of the document.
+    """
 
     rank: int
     score: float
@@ -273,6 +295,9 @@ class Hit(Contract):
     start: int
     end: int
     sources: tuple[str, ...] = ()
+    matched: Passage | None = None
+    before: tuple[Passage, ...] = ()
+    after: tuple[Passage, ...] = ()
 
 
 class Tokenizer(Protocol):
@@ -295,4 +320,17 @@ class Tokenizer(Protocol):
             piece in its place. A span of whole pieces has about the sum of their tokens; only its first piece may
             count otherwise when it stands at the start of a text.
         """
+        ...
+
+
+class SentenceEmbedder(Protocol):
+    """Turns sentences into vectors that tell by their cosine how alike they are."""
+
+    @property
+    def identity(self) -> EmbedderIdentity:
+        """Everything that decides the vectors."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """One row a text, of length 1 or all zeros."""
         ...

@@ -16,19 +16,20 @@ import pyarrow.compute as pc
 from rag_pipeline.config import LexicalConfig, RetrievalConfig, data_root
 from rag_pipeline.contracts import Hit, Manifest
 from rag_pipeline.embedding import Embedder, embedder_of
-from rag_pipeline.errors import StoreError
+from rag_pipeline.errors import QueryError, StoreError
 from rag_pipeline.index.analyzer import ANALYZER_VERSION, Analyzer
 from rag_pipeline.index.bm25 import PostingsBM25, open_bm25
 from rag_pipeline.index.snapshot import open_vector_table, read_manifest, read_pointer
 from rag_pipeline.index.store import CorpusStore
-from rag_pipeline.index.vector_table import filter_columns
+from rag_pipeline.index.vector_table import filter_columns, has_parents
 from rag_pipeline.lance import damage_as_store_error
 from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
 from rag_pipeline.query.explanation import ArmScore, Explanation, RerankEffect, TermScore
 from rag_pipeline.query.filters import RowFilter
 from rag_pipeline.query.fusion import ARMS, Candidates, Fused, convex_combination, fusion_of, reciprocal_rank_fusion
-from rag_pipeline.query.hits import HIT_COLUMNS, HitColumns, MemoryColumns, TableColumns, indexed_text, make_hit
+from rag_pipeline.query.hits import HitColumns, MemoryColumns, TableColumns, hit_columns, indexed_text, make_hit
 from rag_pipeline.query.missing import RankedRows
+from rag_pipeline.query.passages import Passages
 from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups
 from rag_pipeline.query.rankings import Rankings, arm_places, continued, fused_places, weighted_places
 from rag_pipeline.query.rerank import Reranked, Reranking, as_fused
@@ -105,9 +106,22 @@ class SnapshotReader:
     def all_chunk_ids(self) -> set[str]:
         return set(self._chunk_ids.to_pylist())
 
-    def search(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Hit]:
-        ranked = self._rank(text, k, mode, where, rerank)
-        return self._hits(ranked)
+    def search(self, text: str, k: int, mode: str, where: str | None, rerank: str | None, neighbours: int = 0) -> list[Hit]:
+        hits = self._hits(self._rank(text, k, mode, where, rerank))
+        return self.with_neighbours(hits, neighbours) if neighbours else hits
+
+    def with_neighbours(self, hits: Sequence[Hit], count: int) -> list[Hit]:
+        """The same hits with what stands around them.
+
+        Raises:
+            QueryError: a hit is of another snapshot, which has not the same chunks.
+        """
+        ids = pa.array([hit.chunk_id for hit in hits], self._chunk_ids.type)
+        rows = pc.index_in(ids, value_set=self._chunk_ids)
+        if rows.null_count:
+            raise QueryError(f"hits: {self._name()} has no chunk {ids.filter(rows.is_null())[0]}; search it for them")
+        around = self.passages.around(rows.to_pylist(), count)
+        return [hit.model_copy(update=one._asdict()) for hit, one in zip(hits, around, strict=True)]
 
     def document_ids(self, text: str, k: int, mode: str, rerank: str | None) -> list[str]:
         """The document of each of the best ``k`` chunks."""
@@ -122,7 +136,9 @@ class SnapshotReader:
     def _load_rows(self, table: Any) -> None:
         rows, dimensions = self.manifest.counts.chunks, self.manifest.content.embedder.dimensions
         vectors_fit = rows * dimensions * 4 <= self._memory_budget
-        columns = ["chunk_id", "text_hash", *(["vector"] if vectors_fit else [])]
+        parents = has_parents(table)
+        shown_hash = "parent_hash" if parents else "text_hash"
+        columns = ["chunk_id", shown_hash, *(["vector"] if vectors_fit else [])]
         with damage_as_store_error(table.name):
             loaded = table.search().select(columns).with_row_id(True).to_arrow()
         if loaded.num_rows != rows:
@@ -130,7 +146,7 @@ class SnapshotReader:
         self._row_ids: npt.NDArray[np.uint64] = loaded["_rowid"].to_numpy()
         self._chunk_ids: pa.Array = loaded["chunk_id"].combine_chunks()
         self.groups = TextGroups(
-            loaded["text_hash"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64),
+            loaded[shown_hash].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64),
             np.argsort(pc.sort_indices(self._chunk_ids).to_numpy()),
         )
         self._dense: DenseArm
@@ -142,10 +158,11 @@ class SnapshotReader:
         self.columns: HitColumns = TableColumns(table, self._row_ids, self._chunk_ids)
         if table.stats()["total_bytes"] <= self._memory_budget:
             with damage_as_store_error(table.name):
-                shown = table.search().select(list(HIT_COLUMNS)).with_row_id(True).to_arrow()
+                shown = table.search().select(hit_columns(table.schema)).with_row_id(True).to_arrow()
             ids = shown["_rowid"].to_numpy()
             by_id = np.argsort(ids)
             self.columns = MemoryColumns(shown.take(pa.array(by_id[np.searchsorted(ids[by_id], self._row_ids)])))
+        self.passages = Passages(table, self._row_ids, self.columns, parents)
 
     def _load_lexical(self) -> None:
         settings = dict(self.manifest.content.lexical)
@@ -295,7 +312,7 @@ class SnapshotReader:
         like = [self.groups.rows_like(one.found.row) for one in results]
         if ranked.mask is not None:
             like = [rows[ranked.mask[rows]] for rows in like]
-        shown = self.columns.rows([one.found.row for one in results])
+        shown = self.passages.rows([one.found.row for one in results])
         doubles = sorted({int(row) for rows in like if len(rows) > 1 for row in rows})
         sources = {row: values["source"] for row, values in zip(doubles, self.columns.rows(doubles), strict=True)}
         return [

@@ -15,6 +15,13 @@ class FailedDocument(Contract):
     kept: bool
 
 
+class IncompleteDocument(Contract):
+    """A document that was read but for a part, such as a page, and what is missing."""
+
+    source: str
+    reason: str
+
+
 class DocumentsReport(Contract):
     """``total`` counts the documents that are served; the failed ones without an earlier version are not among them."""
 
@@ -29,13 +36,20 @@ class DocumentsReport(Contract):
     items_read: int
     bytes_read: int
     failures: tuple[FailedDocument, ...] = Field(default=())
+    incomplete: tuple[IncompleteDocument, ...] = Field(default=())
 
 
 class ChunksReport(Contract):
+    """``context_lines_written`` came from a chat model; where some are missing, title and headings stand for them."""
+
     total: int
     added: int
     removed: int
     documents_chunked: int
+    context_lines_written: int = 0
+    context_lines_missing: int = 0
+    context_tokens: int = 0
+    context_cost_usd: float | None = 0.0
 
 
 class EmbeddingsReport(Contract):
