@@ -222,8 +222,30 @@ class EvaluationRecord(Contract):
     drift: float = 0.0
 
 
+class TunedFusion(Contract):
+    """The weight of BM25 in hybrid searches that a corpus's own queries chose, and what it is worth.
+
+    ``bm25_weight`` is what searches use, ``default_weight`` what they would use without it: the two are equal where the
+    queries gave no reason to move. ``default_figure`` and ``tuned_figure`` are means of ``metric`` under either, over the
+    ``reported_on`` queries that had no part in the choice.
+    """
+
+    bm25_weight: float
+    default_weight: float
+    metric: str
+    query_set: str = Field(description="SHA-256 of the queries and their judgements")
+    tuned_on: int
+    reported_on: int
+    default_figure: float
+    tuned_figure: float
+
+
 class Manifest(Contract):
-    """One snapshot: everything that a reader opens, and where it came from."""
+    """One snapshot: everything that a reader opens, and where it came from.
+
+    ``fusion`` is there where `retrieval.fusion: auto` was tuned. Like ``model_access`` it is not part of ``hash``, which is
+    made before anything is asked.
+    """
 
     format: int = 1
     corpus: str
@@ -236,6 +258,7 @@ class Manifest(Contract):
     bm25: tuple[BM25Segment, ...]
     counts: Counts
     model_access: ModelAccess = ModelAccess()
+    fusion: TunedFusion | None = None
     embedding: EmbeddingSpend | None = None
     evaluation: EvaluationRecord | None = None
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rag_pipeline.contracts import Hit, Manifest
 from rag_pipeline.errors import QueryError, StoreError
-from rag_pipeline.query.explanation import Explanation, MissingExplanation
+from rag_pipeline.query.explanation import AppliedFusion, Explanation, MissingExplanation
 
 if TYPE_CHECKING:
+    from rag_pipeline.query.ranking import Floats
+    from rag_pipeline.query.rankings import Rankings
     from rag_pipeline.query.snapshot_reader import SnapshotReader
 
 Mode: TypeAlias = Literal["hybrid", "vector", "bm25"]
@@ -156,10 +158,26 @@ class Index:
             raise QueryError(f"document_id: expected a string, got {type(document_id).__name__}")
         return explain_missing(self._reader, text, document_id, mode, where, rerank)
 
-    def document_ids(self, text: str, k: int, mode: Mode = "hybrid") -> list[str]:
+    def document_ids(self, text: str, k: int, mode: Mode = "hybrid", rerank: str | None = "none") -> list[str]:
         """The documents of the hits that :meth:`search` finds, in their order: quicker when nothing else is wanted."""
         self._check_arguments(text, k, mode)
-        return self._reader.document_ids(text, k, mode)
+        return self._reader.document_ids(text, k, mode, rerank)
+
+    def rankings(self, text: str, modes: Sequence[Mode], depth: int, bm25_weights: Floats | None = None) -> Rankings:
+        """The lists of several modes from one look of each arm, for those who measure: no filter, no reranker.
+
+        Args:
+            depth: how many chunks each arm gives, at least 100.
+            bm25_weights: makes a hybrid list under each of them instead of the fusion in force.
+        """
+        for mode in modes:
+            self._check_arguments(text, depth, mode)
+        return self._reader.rankings(text, modes, depth, bm25_weights)
+
+    @property
+    def fusion(self) -> AppliedFusion:
+        """How hybrid searches fuse both arms."""
+        return self._reader.fusion
 
     def chunk_ids(self) -> set[str]:
         """The ids of all chunks of the snapshot."""

@@ -17,6 +17,7 @@ from rag_pipeline.contracts import (
     ModelAccess,
     SnapshotContent,
     TableVersion,
+    TunedFusion,
 )
 from rag_pipeline.errors import ConflictError, StoreError
 from rag_pipeline.hashing import value_hash
@@ -48,6 +49,7 @@ class Candidate:
         version: TableVersion,
         spent: EmbeddingSpend | None = None,
         evaluation: EvaluationRecord | None = None,
+        fusion: TunedFusion | None = None,
     ) -> Manifest:
         """The manifest of a snapshot with this number that holds the candidate."""
         return Manifest(
@@ -61,6 +63,7 @@ class Candidate:
             bm25=self.segments,
             counts=self.counts,
             model_access=model_access(context),
+            fusion=fusion,
             embedding=spent,
             evaluation=evaluation,
         )
@@ -144,7 +147,7 @@ def _content(context: RefreshContext, language: str, documents: dict[str, str]) 
         query_model=context.embedder_config.query_model,
         chunking={**context.chunking_settings, **_written_lines(context)},
         lexical={**lexical, "language": language, "analyzer": ANALYZER_VERSION},
-        retrieval=corpus.retrieval.model_dump(mode="json"),
+        retrieval=corpus.retrieval.for_embedder(context.embedder.identity.provider).model_dump(mode="json"),
         metadata_columns=dict(corpus.metadata),
         documents=documents,
     )
