@@ -12,6 +12,7 @@
     │   │   ├── RefusedTextError       a provider took all texts but some, which are named
     │   │   └── IdentityMismatchError  two vector spaces would be compared
     │   ├── RerankingError         a reranker cannot be loaded, or refuses its input for good
+    │   ├── GenerationError        a chat model refuses what it is asked for good, or no query could be judged
     │   ├── BudgetError            a refresh would spend more than it may
     │   ├── StoreError             what lies under the data root is not what a manifest names
     │   │   └── SnapshotNotFoundError
@@ -68,6 +69,10 @@ class IdentityMismatchError(EmbeddingError):
 
 class RerankingError(TerminalError):
     """A reranker cannot be loaded, or refuses its input for good."""
+
+
+class GenerationError(TerminalError):
+    """A chat model refuses what it is asked for good, answers what cannot be used, or no query could be judged."""
 
 
 class BudgetError(TerminalError):
