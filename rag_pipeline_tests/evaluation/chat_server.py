@@ -34,7 +34,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Reply:
-    """Instead of a proper answer: a status with a message, or another text. In ``message``, ``{key}`` is the client's key."""
+    """Instead of a proper answer: a status with a message, or another text. ``{key}`` stands for the client's key."""
 
     status: int = 200
     message: str = ""

@@ -162,6 +162,7 @@ def _load_ragas() -> Any:
     # Something that RAGAS imports may import LiteLLM, which must have been told first.
     load_litellm(PURPOSE)
     try:
+        import ragas  # noqa: F401 - whether it is there at all is told by its own name
         from ragas.embeddings.base import BaseRagasEmbedding
         from ragas.llms.base import InstructorBaseRagasLLM
         from ragas.metrics import collections
