@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rag_pipeline.cli.output import money, print_json, print_line
@@ -13,6 +14,7 @@ from rag_pipeline.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from rag_pipeline.orchestration import RefreshOutcome
+    from rag_pipeline.refresh import Reporter
 
 _FAILURES_SHOWN = 10
 
@@ -55,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
             accept_drop=arguments.accept_drop,
             wait_seconds=arguments.wait,
         )
-        outcome = run_refresh(corpus, settings, _reporter(arguments))
+        with _progress(arguments) as reporter:
+            outcome = run_refresh(corpus, settings, reporter)
         outcomes.append(outcome)
         if outcome.error is not None:
             sys.stderr.write(f"rag-pipeline: {outcome.error}\n")
@@ -87,11 +90,12 @@ def _chosen(names: list[str]) -> list[CorpusConfig]:
     return corpora
 
 
-def _reporter(arguments: argparse.Namespace) -> Any:
-    from rag_pipeline.refresh import Silent
+def _progress(arguments: argparse.Namespace) -> AbstractContextManager[Reporter]:
+    """Bars on a terminal; elsewhere a line on stderr now and then, when a stage goes on for long."""
+    from rag_pipeline.refresh import Lines
 
     if arguments.json or not sys.stderr.isatty():
-        return Silent()
+        return nullcontext(Lines(lambda line: print_line(line, stderr=True)))
     from rag_pipeline.cli.progress import TerminalProgress
 
     return TerminalProgress()

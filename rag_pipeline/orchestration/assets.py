@@ -155,7 +155,7 @@ def _asset(
     def body(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
         settings: RefreshSettings = getattr(context.resources, names.SETTINGS_RESOURCE)
         with failures_for_people():
-            refresh = settings.context(corpus, context.run.run_id)
+            refresh = settings.context(corpus, context.run.run_id, context.log)
             report = run_stage(refresh)
         refresh.reporter.record(corpus.name, stage, report)
         return dg.MaterializeResult(
