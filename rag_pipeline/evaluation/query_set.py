@@ -55,6 +55,11 @@ def load_query_set(corpus: CorpusConfig) -> QuerySet:
     return QuerySet({query: queries[query] for query in judged}, judged, references=kept)
 
 
+def configured_queries(corpus: CorpusConfig) -> QuerySet | None:
+    """The query set of a corpus, or None where corpus.yaml names none."""
+    return load_query_set(corpus) if corpus.evaluation.queries is not None else None
+
+
 def _read_queries(file: Path) -> tuple[dict[str, str], dict[str, str]]:
     """Texts and reference answers by query id."""
     queries, references = {}, {}
