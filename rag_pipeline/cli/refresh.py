@@ -158,7 +158,7 @@ def _print_context_lines(outcome: RefreshOutcome) -> None:
     report = outcome.reports.get("chunks")
     values = report.model_dump() if report is not None else {}
     if values.get("context_lines_written"):
-        cost = _money(values["context_cost_usd"])
+        cost = money(values["context_cost_usd"])
         print_line(f"  {values['context_lines_written']} context lines written, {values['context_tokens']} tokens, {cost}")
     if values.get("context_lines_missing"):
         print_line(f"  {values['context_lines_missing']} context lines are missing; the next refresh asks for them again")
