@@ -110,6 +110,7 @@ class MissingExtraError(TerminalError):
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
+        self.package, self.extra, self.purpose = package, extra, purpose
         super().__init__(
             f"{purpose} needs {package}: install this project with its extra `{extra}`, from a checkout with "
             f"pip install '.[{extra}]'"

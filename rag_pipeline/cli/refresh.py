@@ -189,6 +189,11 @@ def _print_failures(outcome: RefreshOutcome) -> None:
         print_line(f"  not read: {failure['source']}: {failure['reason']}{kept}")
     if len(failures) > _FAILURES_SHOWN:
         print_line(f"  … and {len(failures) - _FAILURES_SHOWN} more; --json lists all")
+    incomplete = _outcome_json(outcome)["incomplete"]
+    for document in incomplete[:_FAILURES_SHOWN]:
+        print_line(f"  read in part: {document['source']}: {document['reason']}")
+    if len(incomplete) > _FAILURES_SHOWN:
+        print_line(f"  … and {len(incomplete) - _FAILURES_SHOWN} more; --json lists all")
 
 
 def _print_evaluation(outcome: RefreshOutcome) -> None:
@@ -237,6 +242,7 @@ def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "snapshot": snapshot["snapshot"] if snapshot else None,
         "documents": counts,
         "failures": documents["failures"] if documents else [],
+        "incomplete": documents["incomplete"] if documents else [],
         "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,
         "embedded": embeddings["embedded"] if embeddings else None,
         "cached": embeddings["cached"] if embeddings else None,

@@ -13,6 +13,7 @@ from rag_pipeline.config.evaluation import (
     MetricName,
 )
 from rag_pipeline.config.metadata import FILTER_COLUMNS, MetadataName, MetadataType
+from rag_pipeline.config.parsing import ParsingConfig
 from rag_pipeline.config.retrieval import HOSTED_RERANKERS, LexicalConfig, RerankerName, RetrievalConfig
 from rag_pipeline.config.roots import (
     CORPORA_VARIABLE,
@@ -54,6 +55,7 @@ __all__ = [
     "MetadataName",
     "MetadataType",
     "MetricName",
+    "ParsingConfig",
     "Provider",
     "RerankerName",
     "RetrievalConfig",

@@ -18,7 +18,7 @@ from rag_pipeline.embedding.hosted.calls import CallError
 from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError
 from rag_pipeline.evaluation import QuerySet, chosen_settings, evaluate_generation, load_query_set
 from rag_pipeline.evaluation.generation.answering import INSTRUCTION, messages_for, passage
-from rag_pipeline.evaluation.generation.chat_model import ChatModel
+from rag_pipeline.evaluation.generation.counting_model import CountingModel
 from rag_pipeline.evaluation.generation.evaluate import _sample
 from rag_pipeline.evaluation.generation.ragas_judge import Judge, read_answer
 from rag_pipeline_tests.conftest import Workspace
@@ -43,9 +43,9 @@ def key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
-def model_on(server: ChatServer, name: str = "openai/grounded", concurrency: int = 4) -> ChatModel:
-    model = ChatModel(name, server.address, "evaluation.generation.", concurrency, timeout_seconds=20)
-    model.gate.first_wait = 0.01
+def model_on(server: ChatServer, name: str = "openai/grounded", concurrency: int = 4) -> CountingModel:
+    model = CountingModel(name, server.address, "evaluation.generation.", concurrency, timeout_seconds=20)
+    model.chat.gate.first_wait = 0.01
     return model
 
 
@@ -177,7 +177,7 @@ def prompt_for(title: str) -> str:
     return f"{title} {schema}\nNow perform the same with the following input\ninput: {given}\nOutput: "
 
 
-class TestChatModel:
+class TestModel:
     MESSAGES = messages_for("where?", ["Here."])
 
     def test_it_counts_requests_tokens_and_what_they_cost(self) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from rag_pipeline.contracts import HEADING_SEPARATOR, Hit
-from rag_pipeline.evaluation.generation.chat_model import Message, sendable
+from rag_pipeline.evaluation.generation.counting_model import Message, sendable
 
 INSTRUCTION = (
     "You answer a question from passages of a document collection. Say only what the passages say, in whole sentences and "

@@ -14,7 +14,7 @@ from rag_pipeline.embedding.hosted.background import run
 from rag_pipeline.embedding.hosted.calls import CallError
 from rag_pipeline.errors import ConfigError, CredentialsError, GenerationError, MissingExtraError, RagPipelineError
 from rag_pipeline.evaluation.generation.answering import messages_for, passage
-from rag_pipeline.evaluation.generation.chat_model import ChatModel
+from rag_pipeline.evaluation.generation.counting_model import CountingModel
 from rag_pipeline.evaluation.generation.ragas_judge import RagasMetrics
 from rag_pipeline.evaluation.generation.results import GenerationEvaluation, QueryGeneration, metrics_for
 from rag_pipeline.evaluation.query_set import QuerySet
@@ -81,10 +81,10 @@ def evaluate_generation(
     """
     if settings.model is None:
         raise ConfigError("evaluation.generation.model: expected a chat model, such as openai/gpt-4o-mini")
-    answering = _chat_model(settings.model, settings.api_base, "evaluation.generation.", settings)
+    answering = _model_of(settings.model, settings.api_base, "evaluation.generation.", settings)
     judge = answering
     if (settings.judge_model or settings.model, settings.judge_api_base) != (settings.model, settings.api_base):
-        judge = _chat_model(
+        judge = _model_of(
             settings.judge_model or settings.model, settings.judge_api_base, "evaluation.generation.judge_", settings
         )
     for model in (answering, judge):
@@ -112,7 +112,7 @@ def evaluate_generation(
 class _Asker:
     """Takes queries through their steps. ``errors`` are those of queries, the first one first."""
 
-    def __init__(self, index: Index, queries: QuerySet, model: ChatModel, metrics: RagasMetrics, top_k: int) -> None:
+    def __init__(self, index: Index, queries: QuerySet, model: CountingModel, metrics: RagasMetrics, top_k: int) -> None:
         self._index = index
         self._queries = queries
         self._model = model
@@ -159,8 +159,8 @@ class _Asker:
         return None, str(error)
 
 
-def _chat_model(model: str, api_base: str | None, keys: str, settings: GenerationConfig) -> ChatModel:
-    return ChatModel(model, api_base, keys, settings.concurrency, settings.timeout_seconds)
+def _model_of(model: str, api_base: str | None, keys: str, settings: GenerationConfig) -> CountingModel:
+    return CountingModel(model, api_base, keys, settings.concurrency, settings.timeout_seconds)
 
 
 def _provider(model: str | None) -> str | None:

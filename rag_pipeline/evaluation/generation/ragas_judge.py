@@ -20,7 +20,7 @@ from rag_pipeline.embedding import Embedder
 from rag_pipeline.embedding.hosted.calls import CallError
 from rag_pipeline.embedding.hosted.litellm_library import load_litellm
 from rag_pipeline.errors import GenerationError, MissingExtraError
-from rag_pipeline.evaluation.generation.chat_model import PURPOSE, ChatModel, Message, sendable
+from rag_pipeline.evaluation.generation.counting_model import PURPOSE, CountingModel, Message, sendable
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -31,14 +31,14 @@ _TRIES = 3
 class Judge:
     """A chat model behind RAGAS's interface for one, `InstructorBaseRagasLLM`."""
 
-    def __init__(self, model: ChatModel) -> None:
+    def __init__(self, model: CountingModel) -> None:
         self._model = model
 
     async def agenerate(self, prompt: str, response_model: type[Model]) -> Model:
         """What the model answers to a prompt of RAGAS's.
 
         Raises:
-            CallError: of kind `refused` where it does not keep to the form; else see `ChatModel.ask`.
+            CallError: of kind `refused` where it does not keep to the form; else see `CountingModel.ask`.
         """
         messages: list[Message] = [{"role": "user", "content": prompt}]
         fault = ""
@@ -117,7 +117,7 @@ class RagasMetrics:
         GenerationError: it cannot be imported with what is installed beside it.
     """
 
-    def __init__(self, model: ChatModel, embedder: Embedder) -> None:
+    def __init__(self, model: CountingModel, embedder: Embedder) -> None:
         collections = _load_ragas()
         judge, embedding = Judge(model), QuestionEmbedding(embedder)
         self._metrics = {
@@ -134,7 +134,7 @@ class RagasMetrics:
         """A metric's score, or None where it is not defined, as faithfulness is not for an answer that states nothing.
 
         Raises:
-            CallError, ProviderError: see `ChatModel.ask`; EmbeddingError and others: see `Embedder`.
+            CallError, ProviderError: see `CountingModel.ask`; EmbeddingError and others: see `Embedder`.
         """
         given = {"user_input": sendable(question), "response": sendable(answer), "retrieved_contexts": list(passages)}
         if reference is not None:
