@@ -63,7 +63,7 @@ class Loader:
         always_read = self.full or item.path in self._reread or self.corpus.source.verify == "hash"
         fresh = not looks_unchanged(item, known, self._parse_key, always_read)
         if not fresh and self._adopt(item.path):
-            self._reporter.advance(1, item.path)
+            self._advance(item)
             return
         self._items_read += 1
         self._bytes_read += item.size
@@ -71,12 +71,15 @@ class Loader:
             self._begin_file(item, known)
         else:
             self._load_rows(item)
-            self._reporter.advance(1, item.path)
+            self._advance(item)
 
     def finish(self) -> None:
         """Wait for all files that were begun."""
         while self._begun:
             self._finish_first()
+
+    def _advance(self, item: SourceItem) -> None:
+        self._reporter.advance(1, item.path, item.size, len(self.failures))
 
     def report(self, removed: int) -> DocumentsReport:
         """What was found, with the number of documents that are removed."""
@@ -125,7 +128,7 @@ class Loader:
         same = known is not None and known.bytes_hash == digest and known.parse_key == self._parse_key
         if same and not self.full and self._adopt(item.path):
             self.writer.put_item(item_row(item, digest, True, self._parse_key, read_at))
-            self._reporter.advance(1, item.path)
+            self._advance(item)
             return
         self._bytes_begun += len(data)
         self._begun.append(_Begun(item, digest, read_at, len(data), self._parsers.submit(data, item.path)))
@@ -149,7 +152,7 @@ class Loader:
             self._put(item, document)
         self._bytes_begun -= size
         self.writer.put_item(item_row(item, digest, digest is not None, self._parse_key, read_at))
-        self._reporter.advance(1, item.path)
+        self._advance(item)
 
     def _load_rows(self, item: SourceItem) -> None:
         read_at = datetime.now(timezone.utc)

@@ -53,7 +53,7 @@ def load_source(context: RefreshContext, state: DocumentsState, writer: Writer) 
         raise SourceError(
             f"{corpus.file}: source.path: {corpus.source_path} lists no item{kept}; check path, include and exclude{remedy}"
         )
-    context.reporter.begin(corpus.name, "documents", len(items), "items")
+    context.reporter.begin(corpus.name, "documents", len(items), "items", sum(item.size for item in items))
     with Parsers(corpus.parsing) as parsers:
         loader = Loader(context, state, writer, parsers)
         for item in items:
