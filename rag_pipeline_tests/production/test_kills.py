@@ -1,0 +1,142 @@
+"""A deployment as compose.yaml describes it, on a real PostgreSQL: what is killed leaves no run that hangs, no corpus blocked."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+
+from rag_pipeline.orchestration import names
+from rag_pipeline_tests.conftest import Workspace
+from rag_pipeline_tests.production.deployment import FINAL, Deployment, eventually
+from rag_pipeline_tests.production.postgres import postgres
+from rag_pipeline_tests.provider_server import ProviderServer
+
+pytestmark = pytest.mark.production
+
+POOL = "embedding_openai"
+SLOW, QUICK = 1.0, 0.0
+
+
+class Refreshing:
+    """A corpus whose embedding takes as long as the test wants it to, and the deployment that refreshes it."""
+
+    def __init__(self, workspace: Workspace, server: ProviderServer, deployment: Deployment) -> None:
+        self.workspace, self.server, self.deployment = workspace, server, deployment
+        self._edition = 0
+
+    def edit(self) -> None:
+        """Change all documents, so that there is something to embed."""
+        self._edition += 1
+        for number in range(40):
+            self.workspace.write(f"{number}.md", f"# Page {number}\n\nThis is page {number}, edition {self._edition}.\n")
+
+    def launch_and_wait_for_embedding(self) -> str:
+        self.edit()
+        self.server.delay = SLOW
+        asked = len(self.server.requests)
+        run_id = self.deployment.launch("refresh_docs")
+        eventually(lambda: len(self.server.requests) > asked, 120, "the refresh embeds")
+        return run_id
+
+    def finish(self) -> None:
+        self.server.delay = QUICK
+
+    def status(self, run_id: str) -> str:
+        (status,) = [run["status"] for run in self.deployment.runs() if run["runId"] == run_id]
+        return str(status)
+
+    def wait(self, run_id: str, expected: str) -> None:
+        found = eventually(lambda: self.status(run_id) in FINAL and self.status(run_id), 180, f"{run_id} ends")
+        assert found == expected, self.deployment.log()
+
+    def wait_for_retry(self, killed: str) -> None:
+        """The run that was killed is marked failed, and started once more by the daemon, which succeeds."""
+        self.wait(killed, "FAILURE")
+        retries = lambda: [run for run in self.deployment.runs() if run["tags"].get("dagster/parent_run_id") == killed]  # noqa: E731
+        (retry,) = eventually(retries, 120, "the daemon starts the run once more")
+        self.wait(retry["runId"], "SUCCESS")
+
+    def assert_nothing_is_held(self) -> None:
+        assert {run["status"] for run in self.deployment.runs()} <= FINAL
+        with _environment(self.deployment.variables), dg.DagsterInstance.get() as instance:
+            storage = instance.event_log_storage
+            eventually(lambda: not storage.get_concurrency_info(POOL).claimed_slots, 60, "the pool is free")
+
+    def assert_served(self) -> None:
+        hit = self.workspace.index().search("page 7", k=1, mode="bm25")[0]
+        assert f"edition {self._edition}" in hit.text
+
+
+class _environment:
+    def __init__(self, variables: dict[str, str]) -> None:
+        self._variables = variables
+
+    def __enter__(self) -> None:
+        self._patch = pytest.MonkeyPatch()
+        for name, value in self._variables.items():
+            self._patch.setenv(name, value)
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
+
+
+@pytest.fixture(scope="module")
+def refreshing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refreshing]:
+    workspace = Workspace(tmp_path_factory.mktemp("deployment"))
+    with ProviderServer(dimensions=16) as server, postgres() as database:
+        workspace.corpus(
+            yaml="source: {path: files}\nembedding: {provider: openai, model: stub, dimensions: 16, batch_size: 2, "
+            f"concurrency: 1, api_base: '{server.api_base}', retry_seconds: 5}}\n"
+        )
+        deployment = Deployment(workspace, database, {"OPENAI_API_KEY": "sk-test-" + "9f3c" * 8})
+        try:
+            deployment.start_all()
+            yield Refreshing(workspace, server, deployment)
+        finally:
+            deployment.stop()
+
+
+def test_a_refresh_launched_in_the_ui_succeeds_and_the_daemon_is_healthy(refreshing: Refreshing) -> None:
+    refreshing.edit()
+    refreshing.wait(refreshing.deployment.launch("refresh_docs"), "SUCCESS")
+    refreshing.assert_served()
+    eventually(lambda: refreshing.deployment.healthy("daemon"), 60, "the daemon answers its health check")
+
+
+def test_daemon_and_web_ui_killed_in_the_middle_of_a_run_do_not_disturb_it(refreshing: Refreshing) -> None:
+    run_id = refreshing.launch_and_wait_for_embedding()
+    for service in ("daemon", "webserver"):
+        refreshing.deployment.kill(service)
+        refreshing.deployment.start(service)
+    refreshing.finish()
+    eventually(lambda: refreshing.deployment.healthy("webserver"), 120, "the web UI is back")
+    refreshing.wait(run_id, "SUCCESS")
+    refreshing.assert_nothing_is_held()
+    refreshing.assert_served()
+
+
+def test_a_killed_worker_is_noticed_and_the_run_started_once_more(refreshing: Refreshing) -> None:
+    run_id = refreshing.launch_and_wait_for_embedding()
+    (run,) = [run for run in refreshing.deployment.runs() if run["runId"] == run_id]
+    _, worker, *_ = run["tags"][names.PROCESS_TAG].split(", ")
+    os.kill(int(worker.split()[0]), signal.SIGKILL)
+    refreshing.finish()
+    refreshing.wait_for_retry(run_id)
+    refreshing.assert_nothing_is_held()
+    refreshing.assert_served()
+
+
+def test_a_code_server_killed_with_its_workers_leaves_no_run_that_hangs(refreshing: Refreshing) -> None:
+    """Dagster alone does not notice this: the run would stay started and hold the corpus's place in the queue."""
+    run_id = refreshing.launch_and_wait_for_embedding()
+    refreshing.deployment.kill("code")
+    assert refreshing.status(run_id) == "STARTED"
+    refreshing.finish()
+    refreshing.deployment.start("code")
+    refreshing.wait_for_retry(run_id)
+    refreshing.assert_nothing_is_held()
+    refreshing.assert_served()
