@@ -158,9 +158,8 @@ def post(address: str, body: dict[str, Any]) -> None:
         except (urllib.error.URLError, OSError) as error:
             said, again = f"cannot be reached ({type(getattr(error, 'reason', error)).__name__})", True
         if not again or attempt == _ATTEMPTS:
-            raise ProviderError(
-                f"the alert could not be delivered: {host}, which {WEBHOOK_VARIABLE} names, {said}"
-            ) from None
+            # Not chained: what urllib says may hold the address.
+            raise ProviderError(f"an alert could not be delivered: {host} of {WEBHOOK_VARIABLE} {said}") from None
         time.sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
 
 

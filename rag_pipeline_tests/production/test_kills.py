@@ -1,7 +1,8 @@
-"""A deployment as compose.yaml describes it, on a real PostgreSQL: what is killed leaves no run that hangs, no corpus blocked."""
+"""A deployment as compose.yaml has it, on a real PostgreSQL: what is killed leaves no run that hangs, no corpus blocked."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -62,7 +63,7 @@ class Refreshing:
 
     def assert_nothing_is_held(self) -> None:
         assert {run["status"] for run in self.deployment.runs()} <= FINAL
-        with _environment(self.deployment.variables), dg.DagsterInstance.get() as instance:
+        with environment(self.deployment.variables), dg.DagsterInstance.get() as instance:
             storage = instance.event_log_storage
             eventually(lambda: not storage.get_concurrency_info(POOL).claimed_slots, 60, "the pool is free")
 
@@ -71,17 +72,12 @@ class Refreshing:
         assert f"edition {self._edition}" in hit.text
 
 
-class _environment:
-    def __init__(self, variables: dict[str, str]) -> None:
-        self._variables = variables
-
-    def __enter__(self) -> None:
-        self._patch = pytest.MonkeyPatch()
-        for name, value in self._variables.items():
-            self._patch.setenv(name, value)
-
-    def __exit__(self, *_: object) -> None:
-        self._patch.undo()
+@contextlib.contextmanager
+def environment(variables: dict[str, str]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="module")
