@@ -11,6 +11,7 @@
     │   │   ├── CredentialsError       a provider's key is missing or was refused
     │   │   ├── RefusedTextError       a provider took all texts but some, which are named
     │   │   └── IdentityMismatchError  two vector spaces would be compared
+    │   ├── ContextLineError       a chat model refuses for good to write context lines
     │   ├── RerankingError         a reranker cannot be loaded, or refuses its input for good
     │   ├── BudgetError            a refresh would spend more than it may
     │   ├── StoreError             what lies under the data root is not what a manifest names
@@ -64,6 +65,10 @@ class RefusedTextError(EmbeddingError):
 
 class IdentityMismatchError(EmbeddingError):
     """Vectors of two embedder identities would be compared."""
+
+
+class ContextLineError(TerminalError):
+    """A chat model refuses for good to write the context line of chunks."""
 
 
 class RerankingError(TerminalError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rag_pipeline.cli.output import print_json, print_line
@@ -13,6 +14,7 @@ from rag_pipeline.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from rag_pipeline.orchestration import RefreshOutcome
+    from rag_pipeline.refresh import Reporter
 
 _FAILURES_SHOWN = 10
 
@@ -55,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
             accept_drop=arguments.accept_drop,
             wait_seconds=arguments.wait,
         )
-        outcome = run_refresh(corpus, settings, _reporter(arguments))
+        with _progress(arguments) as reporter:
+            outcome = run_refresh(corpus, settings, reporter)
         outcomes.append(outcome)
         if outcome.error is not None:
             sys.stderr.write(f"rag-pipeline: {outcome.error}\n")
@@ -64,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif not arguments.json:
             print_line(_summary(outcome))
             _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
+            _print_context_lines(outcome)
             _print_language(outcome, automatic=corpus.lexical.language == "auto")
             _print_failures(outcome)
             _print_evaluation(outcome)
@@ -87,11 +91,12 @@ def _chosen(names: list[str]) -> list[CorpusConfig]:
     return corpora
 
 
-def _reporter(arguments: argparse.Namespace) -> Any:
-    from rag_pipeline.refresh import Silent
+def _progress(arguments: argparse.Namespace) -> AbstractContextManager[Reporter]:
+    """Bars on a terminal; elsewhere a line on stderr now and then, when a stage goes on for long."""
+    from rag_pipeline.refresh import Lines
 
     if arguments.json or not sys.stderr.isatty():
-        return Silent()
+        return nullcontext(Lines(lambda line: print_line(line, stderr=True)))
     from rag_pipeline.cli.progress import TerminalProgress
 
     return TerminalProgress()
@@ -122,6 +127,8 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
                 f"{plan.texts_to_embed} texts to embed with {plan.embedder} "
                 f"({plan.tokens_to_embed} tokens, {_money(plan.cost_usd)})"
             )
+        if plan.context_lines_to_write:
+            print_line(f"  {plan.context_lines_to_write} context lines to be written, whose tokens are not counted here")
         for reason in plan.reasons:
             print_line(f"  {reason}")
         if plan.stops is not None:
@@ -152,6 +159,23 @@ def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
         print_line(f"  the embedder is now {values['identity']}, before {values['identity_before']}")
     if values["cost_usd"] != 0:
         print_line(f"  {values['tokens']} tokens sent to {values['identity']}, {_money(values['cost_usd'])}")
+
+
+def _print_context_lines(outcome: RefreshOutcome) -> None:
+    """What a chat model wrote, and what it cost."""
+    report = outcome.reports.get("chunks")
+    values = report.model_dump() if report is not None else {}
+    if values.get("context_lines_written"):
+        cost = _money(values["context_cost_usd"])
+        print_line(f"  {values['context_lines_written']} context lines written, {values['context_tokens']} tokens, {cost}")
+    if values.get("context_lines_missing"):
+        print_line(f"  {values['context_lines_missing']} context lines are missing; the next refresh asks for them again")
+
+
+def _cost(embeddings: dict[str, Any], chunks: dict[str, Any] | None) -> float | None:
+    """What embedding and context lines cost together; None where one is not known."""
+    costs = (embeddings["cost_usd"], chunks["context_cost_usd"] if chunks else 0.0)
+    return None if None in costs else sum(costs)
 
 
 def _print_language(outcome: RefreshOutcome, automatic: bool) -> None:
@@ -224,7 +248,7 @@ def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,
         "embedded": embeddings["embedded"] if embeddings else None,
         "cached": embeddings["cached"] if embeddings else None,
-        "cost_usd": embeddings["cost_usd"] if embeddings else None,
+        "cost_usd": _cost(embeddings, chunks) if embeddings else None,
         "tokens": embeddings["tokens"] if embeddings else None,
         "embedder": embeddings["identity"] if embeddings else None,
         "language": reports["bm25_index"]["language"] if "bm25_index" in reports else None,

@@ -1,7 +1,7 @@
 """corpus.yaml -> CorpusConfig, one module a section: strict, frozen, every fault of a file reported at once."""
 
 from rag_pipeline.config.addresses import plain_address
-from rag_pipeline.config.chunking import DEFAULT_OVERLAP, ChunkingConfig
+from rag_pipeline.config.chunking import DEFAULT_OVERLAP, ChunkingConfig, ContextLine
 from rag_pipeline.config.corpus import CorpusConfig, SafetyConfig
 from rag_pipeline.config.embedding import HOSTED_PROVIDERS, BudgetConfig, EmbedderConfig, EmbeddingConfig, Provider
 from rag_pipeline.config.evaluation import EVALUATED_DOCUMENTS, METRICS, EvaluationConfig, GateValue, MetricName
@@ -33,6 +33,7 @@ __all__ = [
     "RESERVED_NAMES",
     "BudgetConfig",
     "ChunkingConfig",
+    "ContextLine",
     "CorpusConfig",
     "EmbedderConfig",
     "EmbeddingConfig",

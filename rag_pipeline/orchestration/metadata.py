@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from rag_pipeline.contracts import Contract
+from rag_pipeline.contracts import Contract, TunedFusion
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
 from rag_pipeline.refresh.reports import DocumentsReport, EvaluationReport
@@ -19,16 +19,21 @@ _TABLES = {
 }
 _ROW_COUNTS = {names.DOCUMENTS: "total", names.CHUNKS: "total", names.VECTOR_TABLE: "rows", names.BM25_INDEX: "chunks"}
 _FAILURES_SHOWN = 20
-_WHEN_THERE = {"turned_from", "identity_before"}
-"""Shown when they say something: most runs keep their embedder."""
+_SHOWN_OTHERWISE = {"failures", "figures", "fusion"}
+_WHEN_THERE = {
+    "turned_from", "identity_before", "context_lines_written", "context_lines_missing", "context_tokens", "context_cost_usd",
+}  # fmt: skip
+"""Shown when they say something: most runs keep their embedder, most corpora have no context lines of a model."""
 
 
 def report_metadata(report: Contract) -> dict[str, Any]:
     """A report as metadata. Texts of documents are never part of it."""
-    values = {name: value for name, value in report.model_dump(mode="json").items() if name not in ("failures", "figures")}
+    values = {name: value for name, value in report.model_dump(mode="json").items() if name not in _SHOWN_OTHERWISE}
     values = {name: value for name, value in values.items() if name not in _WHEN_THERE or value}
     if isinstance(report, EvaluationReport):
         values |= {f"{mode} {name}": value for mode, figures in report.figures.items() for name, value in figures.items()}
+        if report.fusion is not None:
+            values |= _fusion_metadata(report.fusion)
     if isinstance(report, DocumentsReport) and report.failures:
         lines = ["| source | reason | earlier version kept |", "|---|---|---|"]
         for failure in report.failures[:_FAILURES_SHOWN]:
@@ -38,6 +43,17 @@ def report_metadata(report: Contract) -> dict[str, Any]:
             lines.append(f"\n… and {len(report.failures) - _FAILURES_SHOWN} more")
         values["failures"] = dg.MetadataValue.md("\n".join(lines))
     return values
+
+
+def _fusion_metadata(fusion: TunedFusion) -> dict[str, Any]:
+    return {
+        "bm25_weight": fusion.bm25_weight,
+        "bm25_weight default": fusion.default_weight,
+        "bm25_weight tuned on queries": fusion.tuned_on,
+        "bm25_weight reported on queries": fusion.reported_on,
+        f"hybrid {fusion.metric} reported": fusion.tuned_figure,
+        f"hybrid {fusion.metric} reported with the default": fusion.default_figure,
+    }
 
 
 def table_metadata(store: CorpusStore, stage: str, report: Contract) -> dict[str, Any]:

@@ -54,10 +54,10 @@ def load_source(context: RefreshContext, state: DocumentsState, writer: Writer) 
             f"{corpus.file}: source.path: {corpus.source_path} lists no item{kept}; check path, include and exclude{remedy}"
         )
     loader = Loader(context, state, writer)
-    context.reporter.begin(corpus.name, "documents", len(items), "items")
+    context.reporter.begin(corpus.name, "documents", len(items), "items", sum(item.size for item in items))
     for item in items:
         loader.load(item)
-        context.reporter.advance(1, item.path)
+        context.reporter.advance(1, item.path, item.size, len(loader.failures))
     writer.flush()
     return loader
 
