@@ -1,4 +1,4 @@
-"""Dockerfile, compose.yaml and what belongs to them: they agree with each other, with the code and with the documentation."""
+"""Dockerfile, compose.yaml and what belongs to them agree with each other, with the code and with the documentation."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ def variables_of(document: Any) -> set[str]:
             return {document["env"]}
         return set().union(*map(variables_of, document.values()), set())
     return set().union(*map(variables_of, document), set()) if isinstance(document, list) else set()
+
+
+def variables_read() -> set[str]:
+    return set().union(*(variables_of(yaml.safe_load(text(f"{name}.prod.yaml"))) for name in ("dagster", "workspace")))
 
 
 def image_variables() -> set[str]:
