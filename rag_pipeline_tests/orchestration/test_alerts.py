@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +13,16 @@ import pytest
 from rag_pipeline.errors import ConfigError, ProviderError
 from rag_pipeline.orchestration import alerts, build_definitions, build_upkeep_definitions, names
 from rag_pipeline_tests.conftest import Workspace
-
-SECRET = "T0CKEN/B4SECRET"
-
-
-class Webhook:
-    """A server on this machine that answers as it is told to, and keeps what it was sent."""
-
-    def __init__(self) -> None:
-        self.answers: list[int] = []
-        self.received: list[dict[str, Any]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.received.append({"path": self.path, "type": self.headers["Content-Type"], "body": body})
-                self.send_response(outer.answers.pop(0) if outer.answers else 200)
-                self.send_header("Location", "/elsewhere")
-                self.end_headers()
-
-            do_GET = do_POST  # noqa: N815
-
-            def log_message(self, *_: Any) -> None:
-                return
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}/services/{SECRET}"
+from rag_pipeline_tests.webhook_server import SECRET, Webhook
 
 
 @pytest.fixture
 def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
     monkeypatch.setattr(alerts, "_FIRST_PAUSE_SECONDS", 0.01)
-    served = Webhook()
-    monkeypatch.setenv(alerts.WEBHOOK_VARIABLE, served.address)
-    monkeypatch.setenv(alerts.UI_VARIABLE, "https://dagster.example.org/")
-    yield served
-    served.server.shutdown()
-    served.server.server_close()
+    with Webhook() as served:
+        monkeypatch.setenv(alerts.WEBHOOK_VARIABLE, served.address)
+        monkeypatch.setenv(alerts.UI_VARIABLE, "https://dagster.example.org/")
+        yield served
 
 
 @pytest.fixture
@@ -176,8 +142,7 @@ def test_what_cannot_be_delivered_is_an_error_that_names_the_host_alone(
 
 
 def test_a_server_that_is_not_there_is_an_error_that_names_the_host_alone(webhook: Webhook) -> None:
-    webhook.server.shutdown()
-    webhook.server.server_close()
+    webhook.close()
     with pytest.raises(ProviderError, match="cannot be reached") as failed:
         alerts.post(webhook.address, {"text": "x"})
     assert SECRET not in str(failed.value)

@@ -6,15 +6,18 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 
 import dagster as dg
 import pytest
 
 from rag_pipeline.orchestration import names
+from rag_pipeline.orchestration.purge import delete_run, old_runs
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.production.deployment import FINAL, Deployment, eventually
 from rag_pipeline_tests.production.postgres import postgres
 from rag_pipeline_tests.provider_server import ProviderServer
+from rag_pipeline_tests.webhook_server import Webhook
 
 pytestmark = pytest.mark.production
 
@@ -25,8 +28,8 @@ SLOW, QUICK = 1.0, 0.0
 class Refreshing:
     """A corpus whose embedding takes as long as the test wants it to, and the deployment that refreshes it."""
 
-    def __init__(self, workspace: Workspace, server: ProviderServer, deployment: Deployment) -> None:
-        self.workspace, self.server, self.deployment = workspace, server, deployment
+    def __init__(self, workspace: Workspace, server: ProviderServer, deployment: Deployment, webhook: Webhook) -> None:
+        self.workspace, self.server, self.deployment, self._webhook = workspace, server, deployment, webhook
         self._edition = 0
 
     def edit(self) -> None:
@@ -61,6 +64,12 @@ class Refreshing:
         (retry,) = eventually(retries, 120, "the daemon starts the run once more")
         self.wait(retry["runId"], "SUCCESS")
 
+    def wait_for_alert(self, killed: str) -> None:
+        told = lambda: [told["body"] for told in self._webhook.received if told["body"]["run_id"] == killed]  # noqa: E731
+        (alert,) = eventually(told, 90, "the webhook is told")
+        assert (alert["corpus"], alert["will_retry"]) == ("docs", True)
+        assert alert["url"] == f"https://dagster.example.org/runs/{killed}"
+
     def assert_nothing_is_held(self) -> None:
         assert {run["status"] for run in self.deployment.runs()} <= FINAL
         with environment(self.deployment.variables), dg.DagsterInstance.get() as instance:
@@ -83,15 +92,20 @@ def environment(variables: dict[str, str]) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def refreshing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refreshing]:
     workspace = Workspace(tmp_path_factory.mktemp("deployment"))
-    with ProviderServer(dimensions=16) as server, postgres() as database:
+    with ProviderServer(dimensions=16) as server, Webhook() as webhook, postgres() as database:
         workspace.corpus(
             yaml="source: {path: files}\nembedding: {provider: openai, model: stub, dimensions: 16, batch_size: 2, "
             f"concurrency: 1, api_base: '{server.api_base}', retry_seconds: 5}}\n"
         )
-        deployment = Deployment(workspace, database, {"OPENAI_API_KEY": "sk-test-" + "9f3c" * 8})
+        variables = {
+            "OPENAI_API_KEY": "sk-test-" + "9f3c" * 8,
+            "RAG_PIPELINE_ALERT_WEBHOOK": webhook.address,
+            "RAG_PIPELINE_UI_URL": "https://dagster.example.org",
+        }
+        deployment = Deployment(workspace, database, variables)
         try:
             deployment.start_all()
-            yield Refreshing(workspace, server, deployment)
+            yield Refreshing(workspace, server, deployment, webhook)
         finally:
             deployment.stop()
 
@@ -122,6 +136,7 @@ def test_a_killed_worker_is_noticed_and_the_run_started_once_more(refreshing: Re
     os.kill(int(worker.split()[0]), signal.SIGKILL)
     refreshing.finish()
     refreshing.wait_for_retry(run_id)
+    refreshing.wait_for_alert(run_id)
     refreshing.assert_nothing_is_held()
     refreshing.assert_served()
 
@@ -134,5 +149,19 @@ def test_a_code_server_killed_with_its_workers_leaves_no_run_that_hangs(refreshi
     refreshing.finish()
     refreshing.deployment.start("code")
     refreshing.wait_for_retry(run_id)
+    refreshing.wait_for_alert(run_id)
     refreshing.assert_nothing_is_held()
     refreshing.assert_served()
+
+
+def test_old_runs_are_purged_from_postgresql_but_the_last_of_each_asset(refreshing: Refreshing) -> None:
+    """The newest run began where the killed one before it had stopped, which materialised the first assets last."""
+    newest, killed, *others = [run["runId"] for run in refreshing.deployment.runs()]
+    with environment(refreshing.deployment.variables), dg.DagsterInstance.get() as instance:
+        soon = datetime.now(timezone.utc) + timedelta(hours=1)
+        old = old_runs(instance, soon)
+        assert sorted(old) == sorted(others)
+        for run_id in old:
+            delete_run(instance, run_id)
+        assert not old_runs(instance, soon)
+    assert [run["runId"] for run in refreshing.deployment.runs()] == [newest, killed]
