@@ -32,10 +32,10 @@ test-slow: $(READY)  ## the tests that kill processes or take minutes
 $(MODELS)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(MODELS)
 	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--editable '.[pipeline,litellm,local,sentence-transformers,models-test,dev]'
+		--editable '.[pipeline,litellm,local,sentence-transformers,generation,models-test,dev]'
 	@touch $@
 
-test-models: $(MODELS)/.ready  ## the tests of local models, which install torch
+test-models: $(MODELS)/.ready  ## the tests of local models and of RAGAS, which install torch
 	$(MODELS)/bin/python -m pytest -m models
 
 # An environment of its own: dagster-postgres asks for the Dagster of its own release, which may be older than the newest.

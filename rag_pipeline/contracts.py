@@ -59,6 +59,7 @@ class Parsed(Contract):
     ``atoms`` are spans that a chunk should not tear when they fit into one (code fences, table rows).
     ``title`` comes from the content, never from the file name: a renamed file must embed to the same vectors.
     ``metadata`` holds JSON values only (dates as ISO 8601 text).
+    ``losses`` say, each in one line for people, what of the document could not be read although the rest was.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Parsed(Contract):
     sections: tuple[Section, ...] = ()
     atoms: tuple[Span, ...] = ()
     metadata: dict[str, Any] = Field(default_factory=dict)
+    losses: tuple[str, ...] = ()
 
 
 class Document(Contract):

@@ -13,6 +13,7 @@
     │   │   └── IdentityMismatchError  two vector spaces would be compared
     │   ├── ContextLineError       a chat model refuses for good to write context lines
     │   ├── RerankingError         a reranker cannot be loaded, or refuses its input for good
+    │   ├── GenerationError        a chat model refuses what it is asked for good, or no query could be judged
     │   ├── BudgetError            a refresh would spend more than it may
     │   ├── StoreError             what lies under the data root is not what a manifest names
     │   │   └── SnapshotNotFoundError
@@ -75,6 +76,10 @@ class RerankingError(TerminalError):
     """A reranker cannot be loaded, or refuses its input for good."""
 
 
+class GenerationError(TerminalError):
+    """A chat model refuses what it is asked for good, answers what cannot be used, or no query could be judged."""
+
+
 class BudgetError(TerminalError):
     """A refresh would spend more than it may."""
 
@@ -105,6 +110,7 @@ class MissingExtraError(TerminalError):
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
+        self.package, self.extra, self.purpose = package, extra, purpose
         super().__init__(
             f"{purpose} needs {package}: install this project with its extra `{extra}`, from a checkout with "
             f"pip install '.[{extra}]'"

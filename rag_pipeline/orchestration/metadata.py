@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -19,7 +20,7 @@ _TABLES = {
 }
 _ROW_COUNTS = {names.DOCUMENTS: "total", names.CHUNKS: "total", names.VECTOR_TABLE: "rows", names.BM25_INDEX: "chunks"}
 _FAILURES_SHOWN = 20
-_SHOWN_OTHERWISE = {"failures", "figures", "fusion"}
+_SHOWN_OTHERWISE = {"failures", "incomplete", "figures", "fusion"}
 _WHEN_THERE = {
     "turned_from", "identity_before", "context_lines_written", "context_lines_missing", "context_tokens", "context_cost_usd",
 }  # fmt: skip
@@ -35,13 +36,13 @@ def report_metadata(report: Contract) -> dict[str, Any]:
         if report.fusion is not None:
             values |= _fusion_metadata(report.fusion)
     if isinstance(report, DocumentsReport) and report.failures:
-        lines = ["| source | reason | earlier version kept |", "|---|---|---|"]
-        for failure in report.failures[:_FAILURES_SHOWN]:
-            cells = (failure.source, failure.reason, "yes" if failure.kept else "no")
-            lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-        if len(report.failures) > _FAILURES_SHOWN:
-            lines.append(f"\n… and {len(report.failures) - _FAILURES_SHOWN} more")
-        values["failures"] = dg.MetadataValue.md("\n".join(lines))
+        values["failures"] = _table(
+            ("source", "reason", "earlier version kept"),
+            [(failure.source, failure.reason, "yes" if failure.kept else "no") for failure in report.failures],
+        )
+    if isinstance(report, DocumentsReport) and report.incomplete:
+        rows = [(document.source, document.reason) for document in report.incomplete]
+        values["incomplete"] = _table(("source", "what is missing"), rows)
     return values
 
 
@@ -54,6 +55,15 @@ def _fusion_metadata(fusion: TunedFusion) -> dict[str, Any]:
         f"hybrid {fusion.metric} reported": fusion.tuned_figure,
         f"hybrid {fusion.metric} reported with the default": fusion.default_figure,
     }
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dg.MarkdownMetadataValue:
+    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    for row in rows[:_FAILURES_SHOWN]:
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |")
+    if len(rows) > _FAILURES_SHOWN:
+        lines.append(f"\n… and {len(rows) - _FAILURES_SHOWN} more")
+    return dg.MetadataValue.md("\n".join(lines))
 
 
 def table_metadata(store: CorpusStore, stage: str, report: Contract) -> dict[str, Any]:

@@ -15,6 +15,13 @@ class FailedDocument(Contract):
     kept: bool
 
 
+class IncompleteDocument(Contract):
+    """A document that was read but for a part, such as a page, and what is missing."""
+
+    source: str
+    reason: str
+
+
 class DocumentsReport(Contract):
     """``total`` counts the documents that are served; the failed ones without an earlier version are not among them."""
 
@@ -29,6 +36,7 @@ class DocumentsReport(Contract):
     items_read: int
     bytes_read: int
     failures: tuple[FailedDocument, ...] = Field(default=())
+    incomplete: tuple[IncompleteDocument, ...] = Field(default=())
 
 
 class ChunksReport(Contract):
