@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 PROGRAM_VARIABLE = "RAG_PIPELINE_TEST_CHROMIUM"
+NAMED = os.environ.get(PROGRAM_VARIABLE)
 # The sandbox does not start as root, and the others keep it from calling its maker's hosts.
 FLAGS = [
     "--no-sandbox",
@@ -27,8 +28,7 @@ WIDTH, HEIGHT = 1600, 1000
 
 def program() -> str:
     """Chromium's path. That it is missing is a failure: a page that nobody has opened is not tested."""
-    named = os.environ.get(PROGRAM_VARIABLE)
-    found = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = NAMED or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     assert found, f"no Chromium: install one (on Debian: apt-get install chromium), or name it in {PROGRAM_VARIABLE}"
     return found
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-SCREENSHOTS_VARIABLE = "RAG_PIPELINE_TEST_SCREENSHOTS"
+SCREENSHOTS = os.environ.get("RAG_PIPELINE_TEST_SCREENSHOTS")
 CHECKS = {
     names.DOCUMENTS: (names.DOCUMENTS_READABLE,),
     names.VECTOR_TABLE: (names.VECTOR_ROWS_MATCH_CHUNKS, names.VECTORS_ARE_SOUND),
@@ -54,11 +53,9 @@ def page(dev: DagsterDev) -> Iterator[Page]:
 
 
 def picture(page: Page, name: str) -> None:
-    folder = os.environ.get(SCREENSHOTS_VARIABLE)
-    if folder:
+    if SCREENSHOTS:
         page.wait_for_timeout(1500)  # for what fades in
-        (ROOT / folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=Path(ROOT / folder / f"{name}.png"))
+        page.screenshot(path=ROOT / SCREENSHOTS / f"{name}.png")
 
 
 def shows(page: Page, *texts: str) -> None:
