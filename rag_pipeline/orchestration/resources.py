@@ -11,6 +11,7 @@ from rag_pipeline.config import CorpusConfig, data_root
 from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
+from rag_pipeline.orchestration.dead_runs import mark_process
 from rag_pipeline.orchestration.pool_watch import PoolWatch
 from rag_pipeline.refresh import Lines, RefreshContext, Reporter, Several, Silent
 
@@ -46,6 +47,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Dagster calls this at the start of a run."""
         self._instance = context.instance
+        mark_process(context)
 
     def context(self, corpus: CorpusConfig, run_id: str, log: dg.DagsterLogManager | None = None) -> RefreshContext:
         """What a stage works with, the same for all stages of a run that share a process.
