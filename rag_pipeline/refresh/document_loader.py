@@ -10,9 +10,9 @@ from rag_pipeline.hashing import bytes_hash
 from rag_pipeline.parsing import parse, parse_text
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import OK, STALE, document_row, failed_row, item_row
-from rag_pipeline.refresh.document_state import DocumentsState, KnownItem, Writer, looks_unchanged, parse_key
+from rag_pipeline.refresh.document_state import DocumentsState, Writer, looks_unchanged, parse_key
 from rag_pipeline.refresh.reports import DocumentsReport, FailedDocument
-from rag_pipeline.sources import Row, read_item, read_rows
+from rag_pipeline.sources import ItemReader, Row
 
 
 class Loader:
@@ -34,20 +34,22 @@ class Loader:
         self._reread: set[str] = set()
         self._added = self._changed = self._items_read = self._bytes_read = 0
 
-    def load(self, item: SourceItem) -> None:
+    def looks_changed(self, item: SourceItem) -> bool:
+        """Whether an item has to be read, as far as the listing tells."""
+        always_read = self.full or item.path in self._reread or self.corpus.source.verify == "hash"
+        return not looks_unchanged(item, self.state.items.get(item.path), self._parse_key, always_read)
+
+    def load(self, item: SourceItem, reader: ItemReader) -> None:
         """Read an item, or take over what is known of it."""
         self.listed.add(item.path)
-        known = self.state.items.get(item.path)
-        always_read = self.full or item.path in self._reread or self.corpus.source.verify == "hash"
-        fresh = not looks_unchanged(item, known, self._parse_key, always_read)
-        if not fresh and self._adopt(item.path):
+        if not self.looks_changed(item) and self._adopt(item.path):
             return
         self._items_read += 1
         self._bytes_read += item.size
         if self.corpus.source.format == "files":
-            self._load_file(item, known)
+            self._load_file(item, reader)
         else:
-            self._load_rows(item)
+            self._load_rows(item, reader)
 
     def report(self, removed: int) -> DocumentsReport:
         """What was found, with the number of documents that are removed."""
@@ -79,11 +81,12 @@ class Loader:
                 self._note_failure(known.source, known.reason or "", known.served)
         return True
 
-    def _load_file(self, item: SourceItem, known: KnownItem | None) -> None:
+    def _load_file(self, item: SourceItem, reader: ItemReader) -> None:
         read_at = datetime.now(timezone.utc)
+        known = self.state.items.get(item.path)
         digest = None
         try:
-            data = read_item(self.corpus, item)
+            data, item = reader.read(item)
             digest = bytes_hash(data)
             same = known is not None and known.bytes_hash == digest and known.parse_key == self._parse_key
             if not (same and not self.full and self._adopt(item.path)):
@@ -101,11 +104,12 @@ class Loader:
             self._fail(item.path, item.path, item.path, str(error))
         self.writer.put_item(item_row(item, digest, digest is not None, self._parse_key, read_at))
 
-    def _load_rows(self, item: SourceItem) -> None:
+    def _load_rows(self, item: SourceItem, reader: ItemReader) -> None:
         read_at = datetime.now(timezone.utc)
         complete, rows = True, 0
         try:
-            for row in read_rows(self.corpus, item):
+            item, found = reader.rows(item)
+            for row in found:
                 rows += 1
                 place = f"{item.path}#{row.number}"
                 if not isinstance(row, Row):

@@ -13,7 +13,7 @@ from rag_pipeline.refresh.document_loader import Loader
 from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter, KnownDocument, Writer
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import DocumentsReport
-from rag_pipeline.sources import list_items
+from rag_pipeline.sources import ItemReader, list_items
 
 _ROUNDING = 1e-9
 """0.29 of 100 is a little less than 29 in floating point."""
@@ -51,13 +51,15 @@ def load_source(context: RefreshContext, state: DocumentsState, writer: Writer) 
         kept = f", the index of {state.served} documents stays as it is" if state.served else ""
         remedy = ", or refresh with --allow-deletes if the source is meant to be empty" if state.served else ""
         raise SourceError(
-            f"{corpus.file}: source.path: {corpus.source_path} lists no item{kept}; check path, include and exclude{remedy}"
+            f"{corpus.file}: source.path: {corpus.source_address} lists no item{kept}; "
+            f"check path, include and exclude{remedy}"
         )
     loader = Loader(context, state, writer)
     context.reporter.begin(corpus.name, "documents", len(items), "items")
-    for item in items:
-        loader.load(item)
-        context.reporter.advance(1, item.path)
+    with ItemReader(corpus, filter(loader.looks_changed, items)) as reader:
+        for item in items:
+            loader.load(item, reader)
+            context.reporter.advance(1, item.path)
     writer.flush()
     return loader
 
