@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from rag_pipeline.cli import cache, corpora, diff, doctor, evaluate, history, new, refresh, rollback, search
 from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError, QueryError, RagPipelineError
+from rag_pipeline.lance import bucket_errors
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 
@@ -52,7 +53,8 @@ def run_command(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
-        return run(arguments)
+        with bucket_errors("the data root"):
+            return run(arguments)
     except RagPipelineError as error:
         if arguments.debug:
             traceback.print_exc()

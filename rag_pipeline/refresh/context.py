@@ -27,6 +27,7 @@ from rag_pipeline.hashing import value_hash
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.refresh.embedding_record import read_embedding_record
 from rag_pipeline.refresh.progress import Reporter, Silent
+from rag_pipeline.storage import StorePath
 
 _CONTEXT_TOKENS = 64
 """Room for the context line above a chunk where the model's limit decides the size: 200 characters at the most."""
@@ -72,7 +73,7 @@ class RefreshContext:
     """
 
     corpus: CorpusConfig
-    data_root: Path
+    data_root: StorePath
     full: bool = False
     allow_deletes: bool = False
     accept_drop: bool = False

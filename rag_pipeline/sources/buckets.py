@@ -163,7 +163,7 @@ def _copied(answer: Any) -> BinaryIO:
     except BaseException:
         copy.close()
         raise
-    return copy  # type: ignore[return-value]  # a BinaryIO in all but its name
+    return copy
 
 
 class BucketObject:

@@ -4,13 +4,14 @@ from rag_pipeline.storage.access import Access, resolve_access
 from rag_pipeline.storage.address import BucketAddress, is_address, parse_address
 from rag_pipeline.storage.failures import Failure, client_errors, failure_of
 from rag_pipeline.storage.local_cache import adopt_file, cache_folder, cached_file
-from rag_pipeline.storage.object_path import ObjectPath, StorePath, total_size
+from rag_pipeline.storage.object_path import ObjectChangedError, ObjectPath, StorePath, total_size
 from rag_pipeline.storage.s3_requests import S3Requests
 
 __all__ = [
     "Access",
     "BucketAddress",
     "Failure",
+    "ObjectChangedError",
     "ObjectPath",
     "S3Requests",
     "StorePath",

@@ -24,6 +24,8 @@ _NETWORK_WORDS = (
     "dns error",
     "broken pipe",
 )
+_QUOTED_CLIENT = re.compile(r'store: "(?!Local)|\b(?:S3|GCS|MicrosoftAzure|HTTP) error')
+"""How LanceDB quotes the client of a bucket."""
 
 
 class S3RequestError(Exception):
@@ -58,8 +60,10 @@ def failure_of(error: BaseException) -> Failure | None:
         return Failure("path", f"a key that cannot be read: {found.group(1)!r}" if found else "a key that cannot be read")
     if name in ("PreconditionError", "AlreadyExistsError", "NotModifiedError"):
         return Failure("changed", "it was changed meanwhile")
-    if not (_is_client_error(error) or re.search(r'store: "|\bS3 error|GCS error|Azure error|HTTP error', message)):
+    if not (_is_client_error(error) or _QUOTED_CLIENT.search(message)):
         return None
+    if not _is_client_error(error) and re.search(r"NotFound|[Nn]ot found:", message) and "NoSuchBucket" not in message:
+        return None  # LanceDB misses a file
     status = next(iter(re.findall(r"status(?: code)?: ?(\d{3})", message)), None)
     code = next(iter(re.findall(r"<Code>(\w+)</Code>", message)), None)
     shown = " ".join(part for part in (status, code) if part)
@@ -87,4 +91,4 @@ def _refused(message: str, shown: str) -> Failure:
 
 
 def _is_client_error(error: BaseException) -> bool:
-    return type(error).__module__.startswith("obstore")
+    return type(error).__module__.startswith("obstore") or isinstance(error, S3RequestError)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from rag_pipeline.errors import StoreError, StoreUnreachableError
 from rag_pipeline.storage.access import Access, resolve_access
@@ -34,10 +35,14 @@ class ObjectChangedError(Exception):
 class ObjectPath:
     """A key of a bucket, as a file or as the prefix of what lies in a folder."""
 
-    __slots__ = ("_access", "_is_file", "address")
+    __slots__ = ("_access", "_is_file", "address", "modified_at")
 
-    def __init__(self, address: BucketAddress, access: Access, is_file: bool | None = None) -> None:
+    def __init__(
+        self, address: BucketAddress, access: Access, is_file: bool | None = None, modified_at: datetime | None = None
+    ) -> None:
         self.address = address
+        self.modified_at = modified_at
+        """When it was written, where a listing gave this path."""
         self._access = access
         self._is_file = is_file
 
@@ -127,7 +132,7 @@ class ObjectPath:
         with self._calling():
             found = self._store.list_with_delimiter(self.address.key or None)
         for one in found["objects"]:
-            yield ObjectPath(self._at(one["path"]), self._access, is_file=True)
+            yield ObjectPath(self._at(one["path"]), self._access, is_file=True, modified_at=one["last_modified"])
         for prefix in found["common_prefixes"]:
             yield ObjectPath(self._at(prefix), self._access, is_file=False)
 
@@ -148,7 +153,7 @@ class ObjectPath:
             found = self._store.get(self.address.key)
             return bytes(found.bytes()), found.meta["e_tag"]
 
-    def open(self, mode: str = "rb") -> BinaryIO:
+    def open(self, mode: str = "rb") -> IO[bytes]:
         """A copy in a temporary file, which is gone when it is closed.
 
         Raises:
@@ -161,7 +166,7 @@ class ObjectPath:
         except BaseException:
             copy.close()
             raise
-        return copy  # type: ignore[return-value]  # a BinaryIO in all but its name
+        return copy
 
     def download(self, file: Any) -> None:
         """Write the content into an open file, a piece at a time.
