@@ -18,10 +18,11 @@ def print_json(value: Any) -> None:
     sys.stdout.buffer.flush()
 
 
-def print_line(text: str = "") -> None:
-    """One line of text on stdout, whatever the terminal's encoding can show of it."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+def print_line(text: str = "", stderr: bool = False) -> None:
+    """One line of text, whatever the terminal's encoding can show of it."""
+    stream = sys.stderr if stderr else sys.stdout
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

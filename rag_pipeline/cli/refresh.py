@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rag_pipeline.cli.output import print_json, print_line
@@ -13,6 +14,7 @@ from rag_pipeline.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from rag_pipeline.orchestration import RefreshOutcome
+    from rag_pipeline.refresh import Reporter
 
 _FAILURES_SHOWN = 10
 
@@ -55,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
             accept_drop=arguments.accept_drop,
             wait_seconds=arguments.wait,
         )
-        outcome = run_refresh(corpus, settings, _reporter(arguments))
+        with _progress(arguments) as reporter:
+            outcome = run_refresh(corpus, settings, reporter)
         outcomes.append(outcome)
         if outcome.error is not None:
             sys.stderr.write(f"rag-pipeline: {outcome.error}\n")
@@ -64,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif not arguments.json:
             print_line(_summary(outcome))
             _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
+            _print_context_lines(outcome)
             _print_language(outcome, automatic=corpus.lexical.language == "auto")
             _print_failures(outcome)
             _print_evaluation(outcome)
@@ -87,11 +91,12 @@ def _chosen(names: list[str]) -> list[CorpusConfig]:
     return corpora
 
 
-def _reporter(arguments: argparse.Namespace) -> Any:
-    from rag_pipeline.refresh import Silent
+def _progress(arguments: argparse.Namespace) -> AbstractContextManager[Reporter]:
+    """Bars on a terminal; elsewhere a line on stderr now and then, when a stage goes on for long."""
+    from rag_pipeline.refresh import Lines
 
     if arguments.json or not sys.stderr.isatty():
-        return Silent()
+        return nullcontext(Lines(lambda line: print_line(line, stderr=True)))
     from rag_pipeline.cli.progress import TerminalProgress
 
     return TerminalProgress()
@@ -122,6 +127,8 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
                 f"{plan.texts_to_embed} texts to embed with {plan.embedder} "
                 f"({plan.tokens_to_embed} tokens, {_money(plan.cost_usd)})"
             )
+        if plan.context_lines_to_write:
+            print_line(f"  {plan.context_lines_to_write} context lines to be written, whose tokens are not counted here")
         for reason in plan.reasons:
             print_line(f"  {reason}")
         if plan.stops is not None:
@@ -154,6 +161,23 @@ def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
         print_line(f"  {values['tokens']} tokens sent to {values['identity']}, {_money(values['cost_usd'])}")
 
 
+def _print_context_lines(outcome: RefreshOutcome) -> None:
+    """What a chat model wrote, and what it cost."""
+    report = outcome.reports.get("chunks")
+    values = report.model_dump() if report is not None else {}
+    if values.get("context_lines_written"):
+        cost = _money(values["context_cost_usd"])
+        print_line(f"  {values['context_lines_written']} context lines written, {values['context_tokens']} tokens, {cost}")
+    if values.get("context_lines_missing"):
+        print_line(f"  {values['context_lines_missing']} context lines are missing; the next refresh asks for them again")
+
+
+def _cost(embeddings: dict[str, Any], chunks: dict[str, Any] | None) -> float | None:
+    """What embedding and context lines cost together; None where one is not known."""
+    costs = (embeddings["cost_usd"], chunks["context_cost_usd"] if chunks else 0.0)
+    return None if None in costs else sum(costs)
+
+
 def _print_language(outcome: RefreshOutcome, automatic: bool) -> None:
     """The language of the lexical index where it was found, when the index was built for it."""
     report = outcome.reports.get("bm25_index")
@@ -173,6 +197,11 @@ def _print_failures(outcome: RefreshOutcome) -> None:
         print_line(f"  not read: {failure['source']}: {failure['reason']}{kept}")
     if len(failures) > _FAILURES_SHOWN:
         print_line(f"  … and {len(failures) - _FAILURES_SHOWN} more; --json lists all")
+    incomplete = _outcome_json(outcome)["incomplete"]
+    for document in incomplete[:_FAILURES_SHOWN]:
+        print_line(f"  read in part: {document['source']}: {document['reason']}")
+    if len(incomplete) > _FAILURES_SHOWN:
+        print_line(f"  … and {len(incomplete) - _FAILURES_SHOWN} more; --json lists all")
 
 
 def _print_evaluation(outcome: RefreshOutcome) -> None:
@@ -221,10 +250,11 @@ def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "snapshot": snapshot["snapshot"] if snapshot else None,
         "documents": counts,
         "failures": documents["failures"] if documents else [],
+        "incomplete": documents["incomplete"] if documents else [],
         "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,
         "embedded": embeddings["embedded"] if embeddings else None,
         "cached": embeddings["cached"] if embeddings else None,
-        "cost_usd": embeddings["cost_usd"] if embeddings else None,
+        "cost_usd": _cost(embeddings, chunks) if embeddings else None,
         "tokens": embeddings["tokens"] if embeddings else None,
         "embedder": embeddings["identity"] if embeddings else None,
         "language": reports["bm25_index"]["language"] if "bm25_index" in reports else None,

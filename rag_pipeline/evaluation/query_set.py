@@ -50,6 +50,11 @@ def load_query_set(corpus: CorpusConfig) -> QuerySet:
     return QuerySet({query: queries[query] for query in judged}, judged)
 
 
+def configured_queries(corpus: CorpusConfig) -> QuerySet | None:
+    """The query set of a corpus, or None where corpus.yaml names none."""
+    return load_query_set(corpus) if corpus.evaluation.queries is not None else None
+
+
 def _read_queries(file: Path) -> dict[str, str]:
     queries = {}
     for number, line in enumerate(_lines(file), 1):

@@ -51,7 +51,7 @@ def build_assets(corpus: CorpusConfig) -> list[dg.AssetsDefinition]:
             refresh_chunks,
             deps=(names.DOCUMENTS,),
             kinds={"lancedb", "table"},
-            configuration=corpus.chunking.model_dump(mode="json"),
+            configuration=corpus.chunking.deciding,
             description=(
                 "The spans into which documents are cut, each with the context line (title and headings) under which it "
                 "is embedded and indexed. Read by `embeddings`, `vector_table` and `bm25_index`."
@@ -156,7 +156,7 @@ def _asset(
     def body(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
         settings: RefreshSettings = getattr(context.resources, names.SETTINGS_RESOURCE)
         with failures_for_people():
-            refresh = settings.context(corpus, context.run.run_id)
+            refresh = settings.context(corpus, context.run.run_id, context.log)
             report = run_stage(refresh)
         refresh.reporter.record(corpus.name, stage, report)
         return dg.MaterializeResult(

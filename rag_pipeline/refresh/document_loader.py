@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import datetime, timezone
+from typing import NamedTuple, NoReturn
 
 from rag_pipeline.contracts import Document, SourceItem
 from rag_pipeline.errors import ParseError, SourceReadError
 from rag_pipeline.hashing import bytes_hash
-from rag_pipeline.parsing import parse, parse_text
+from rag_pipeline.parsing import Parsers, Parsing, parse_text
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import OK, STALE, document_row, failed_row, item_row
 from rag_pipeline.refresh.document_state import DocumentsState, Writer, looks_unchanged, parse_key
-from rag_pipeline.refresh.reports import DocumentsReport, FailedDocument
+from rag_pipeline.refresh.reports import DocumentsReport, FailedDocument, IncompleteDocument
 from rag_pipeline.sources import ItemReader, Row
+
+_MOST_BEGUN = 256
+_MOST_BYTES_BEGUN = 64 * 1024**2
+"""Files that are read ahead while the first of them is parsed. A larger one is read when no other is held."""
+
+
+class _Begun(NamedTuple):
+    """A file that was read and is being parsed. ``digest`` is None where it could not be read."""
+
+    item: SourceItem
+    digest: str | None
+    read_at: datetime
+    size: int
+    parsing: Parsing
 
 
 class Loader:
     """Takes the items of one listing in order of their paths and decides what becomes of each document.
 
-    The order decides who keeps an id that two rows claim: the first path, and in it the first row.
+    The order decides who keeps an id that two rows claim: the first path, and in it the first row. Several files are
+    parsed at a time; what becomes of them is decided and written in order all the same.
     """
 
-    def __init__(self, context: RefreshContext, state: DocumentsState, writer: Writer) -> None:
+    def __init__(self, context: RefreshContext, state: DocumentsState, writer: Writer, parsers: Parsers) -> None:
+        self._reporter = context.reporter
+        self._parsers = parsers
+        self._begun: deque[_Begun] = deque()
+        self._bytes_begun = 0
         self.corpus = context.corpus
         self.full = context.full
         self.state = state
@@ -30,6 +51,7 @@ class Loader:
         self.claimed: dict[str, str] = {}
         self.contents: set[str | None] = set()
         self.failures: list[FailedDocument] = []
+        self._incomplete: list[IncompleteDocument] = []
         self._parse_key = parse_key(self.corpus)
         self._reread: set[str] = set()
         self._added = self._changed = self._items_read = self._bytes_read = 0
@@ -40,20 +62,31 @@ class Loader:
         return not looks_unchanged(item, self.state.items.get(item.path), self._parse_key, always_read)
 
     def load(self, item: SourceItem, reader: ItemReader) -> None:
-        """Read an item, or take over what is known of it."""
+        """Read an item and begin to parse it, or take over what is known of it."""
         self.listed.add(item.path)
         if not self.looks_changed(item) and self._adopt(item.path):
+            self._advance(item)
             return
         self._items_read += 1
         self._bytes_read += item.size
         if self.corpus.source.format == "files":
-            self._load_file(item, reader)
+            self._begin_file(item, reader)
         else:
             self._load_rows(item, reader)
+            self._advance(item)
+
+    def finish(self) -> None:
+        """Wait for all files that were begun."""
+        while self._begun:
+            self._finish_first()
+
+    def _advance(self, item: SourceItem) -> None:
+        self._reporter.advance(1, item.path, item.size, len(self.failures))
 
     def report(self, removed: int) -> DocumentsReport:
         """What was found, with the number of documents that are removed."""
         kept = sum(failure.kept for failure in self.failures)
+        incomplete = sorted(self._incomplete, key=lambda document: document.source)
         total = len(self.claimed) - len(self.failures) + kept
         return DocumentsReport(
             total=total,
@@ -66,7 +99,8 @@ class Loader:
             items_listed=len(self.listed),
             items_read=self._items_read,
             bytes_read=self._bytes_read,
-            failures=tuple(self.failures),
+            failures=tuple(sorted(self.failures, key=lambda failure: failure.source)),
+            incomplete=tuple(incomplete),
         )
 
     def _adopt(self, path: str) -> bool:
@@ -79,30 +113,49 @@ class Loader:
             self.contents.add(known.content_hash)
             if known.status != OK:
                 self._note_failure(known.source, known.reason or "", known.served)
+            elif known.reason:
+                self._incomplete.append(IncompleteDocument(source=known.source, reason=known.reason))
         return True
 
-    def _load_file(self, item: SourceItem, reader: ItemReader) -> None:
+    def _begin_file(self, item: SourceItem, reader: ItemReader) -> None:
+        while self._begun and (self._is_full(item.size) or self._begun[0].parsing.ready()):
+            self._finish_first()
         read_at = datetime.now(timezone.utc)
-        known = self.state.items.get(item.path)
-        digest = None
         try:
             data, item = reader.read(item)
-            digest = bytes_hash(data)
-            same = known is not None and known.bytes_hash == digest and known.parse_key == self._parse_key
-            if not (same and not self.full and self._adopt(item.path)):
-                self._put(
-                    item,
-                    Document(
-                        document_id=item.path,
-                        source=item.path,
-                        path=item.path,
-                        modified_at=item.modified_at,
-                        parsed=parse(data, item.path),
-                    ),
-                )
+        except SourceReadError as error:
+            self._begun.append(_Begun(item, None, read_at, 0, _unreadable(error)))
+            return
+        digest = bytes_hash(data)
+        known = self.state.items.get(item.path)
+        same = known is not None and known.bytes_hash == digest and known.parse_key == self._parse_key
+        if same and not self.full and self._adopt(item.path):
+            self.writer.put_item(item_row(item, digest, True, self._parse_key, read_at))
+            self._advance(item)
+            return
+        self._bytes_begun += len(data)
+        self._begun.append(_Begun(item, digest, read_at, len(data), self._parsers.submit(data, item.path)))
+
+    def _is_full(self, size: int) -> bool:
+        return len(self._begun) >= _MOST_BEGUN or self._bytes_begun + size > _MOST_BYTES_BEGUN
+
+    def _finish_first(self) -> None:
+        item, digest, read_at, size, parsing = self._begun.popleft()
+        try:
+            document = Document(
+                document_id=item.path,
+                source=item.path,
+                path=item.path,
+                modified_at=item.modified_at,
+                parsed=parsing.result(),
+            )
         except (ParseError, SourceReadError) as error:
             self._fail(item.path, item.path, item.path, str(error))
+        else:
+            self._put(item, document)
+        self._bytes_begun -= size
         self.writer.put_item(item_row(item, digest, digest is not None, self._parse_key, read_at))
+        self._advance(item)
 
     def _load_rows(self, item: SourceItem, reader: ItemReader) -> None:
         read_at = datetime.now(timezone.utc)
@@ -152,6 +205,8 @@ class Loader:
         row = document_row(document)
         self.claimed[document.document_id] = document.source
         self.contents.add(row["content_hash"])
+        if row["reason"]:
+            self._incomplete.append(IncompleteDocument(source=document.source, reason=row["reason"]))
         if known is not None and known.status == OK and known.document_hash == row["document_hash"] and not self.full:
             return
         if known is None or not known.served:
@@ -179,3 +234,10 @@ class Loader:
 
     def _note_failure(self, source: str, reason: str, kept: bool) -> None:
         self.failures.append(FailedDocument(source=source, reason=reason, kept=kept))
+
+
+def _unreadable(error: SourceReadError) -> Parsing:
+    def result() -> NoReturn:
+        raise error
+
+    return Parsing(lambda: True, result)

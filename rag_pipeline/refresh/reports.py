@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from rag_pipeline.contracts import Contract
+from rag_pipeline.contracts import Contract, TunedFusion
 
 
 class FailedDocument(Contract):
@@ -13,6 +13,13 @@ class FailedDocument(Contract):
     source: str
     reason: str
     kept: bool
+
+
+class IncompleteDocument(Contract):
+    """A document that was read but for a part, such as a page, and what is missing."""
+
+    source: str
+    reason: str
 
 
 class DocumentsReport(Contract):
@@ -29,13 +36,20 @@ class DocumentsReport(Contract):
     items_read: int
     bytes_read: int
     failures: tuple[FailedDocument, ...] = Field(default=())
+    incomplete: tuple[IncompleteDocument, ...] = Field(default=())
 
 
 class ChunksReport(Contract):
+    """``context_lines_written`` came from a chat model; where some are missing, title and headings stand for them."""
+
     total: int
     added: int
     removed: int
     documents_chunked: int
+    context_lines_written: int = 0
+    context_lines_missing: int = 0
+    context_tokens: int = 0
+    context_cost_usd: float | None = 0.0
 
 
 class EmbeddingsReport(Contract):
@@ -81,7 +95,7 @@ class EvaluationReport(Contract):
     """``searches`` and ``queries_embedded`` are 0 when the store had the figures already.
 
     ``drift`` is the part of the documents that have changed since the figures were measured: known items are asked
-    again when it is worth it.
+    again when it is worth it. ``fusion`` is the weight that the query set chose, and what it is worth.
 
     ``figures`` are means by mode and metric. ``refusals`` are why nothing may be published; ``accepted`` tells that
     there were some which --accept-drop has turned into ``warnings``.
@@ -93,6 +107,7 @@ class EvaluationReport(Contract):
     searches: int
     queries_embedded: int
     drift: float
+    fusion: TunedFusion | None
     figures: dict[str, dict[str, float]]
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]
