@@ -32,7 +32,7 @@ ARROWS: dict[str, set[str]] = {
     "evaluation": SHARED | {"query", "index", "embedding"},
     "refresh": SHARED | {"evaluation", "index", "embedding", "sources", "parsing", "chunking"},
     "orchestration": SHARED | {"refresh", "index"},
-    "cli": SHARED | {"corpus_files", "orchestration", "refresh", "evaluation", "query", "index", "embedding"},
+    "cli": SHARED | {"corpus_files", "orchestration", "refresh", "sources", "evaluation", "query", "index", "embedding"},
     "definitions": SHARED | {"corpus_files", "orchestration"},
 }
 

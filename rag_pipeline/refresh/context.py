@@ -72,8 +72,8 @@ class RefreshContext:
     """One corpus, its store, and how it is to be refreshed.
 
     ``full`` reads and rebuilds everything, whatever looks unchanged. ``allow_deletes`` lifts the safety limit on what
-    may vanish. ``accept_drop`` publishes what the corpus's gates refuse. ``run_id`` is recorded in the manifest.
-    ``dry_run`` writes nothing.
+    may vanish; ``removed`` are paths of items that vanished on purpose, and do not count. ``accept_drop`` publishes what
+    the corpus's gates refuse. ``run_id`` is recorded in the manifest. ``dry_run`` writes nothing.
     """
 
     corpus: CorpusConfig
@@ -81,6 +81,7 @@ class RefreshContext:
     full: bool = False
     allow_deletes: bool = False
     accept_drop: bool = False
+    removed: frozenset[str] = frozenset()
     run_id: str | None = None
     reporter: Reporter = field(default_factory=Silent)
     dry_run: bool = False

@@ -92,7 +92,11 @@ def _check_failures(context: RefreshContext, loader: Loader) -> None:
 
 
 def _check_deletions(context: RefreshContext, state: DocumentsState, loader: Loader, removed: list[KnownDocument]) -> None:
-    lost = [known for known in removed if known.served and known.content_hash not in loader.contents]
+    lost = [
+        known
+        for known in removed
+        if known.served and known.content_hash not in loader.contents and known.path not in context.removed
+    ]
     limit = context.corpus.safety.max_delete_fraction
     if len(lost) > limit * state.served + _ROUNDING and not context.allow_deletes:
         shown = ", ".join(known.source for known in lost[:3])

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from rag_pipeline.config import CorpusConfig, StorageOptions
 from rag_pipeline.contracts import SourceItem
 from rag_pipeline.errors import ConfigError, SourceError, SourceReadError, StoreUnreachableError
-from rag_pipeline.sources.store import OpenItem, Store
+from rag_pipeline.sources.store import OpenItem
 from rag_pipeline.storage import Access, S3Requests, client_errors, failure_of, parse_address, resolve_access
 
 _KEYS_PER_PAGE = 1000
@@ -26,7 +26,7 @@ _PAUSE_SECONDS = 0.2
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
-def open_bucket(corpus: CorpusConfig, where: str) -> Store:
+def open_bucket(corpus: CorpusConfig, where: str) -> BucketObject | BucketFolder:
     """The objects that a corpus's source names.
 
     Args:
@@ -37,15 +37,38 @@ def open_bucket(corpus: CorpusConfig, where: str) -> Store:
         SourceError: there is no such bucket, or access is refused.
         StoreUnreachableError: the store cannot be reached.
     """
+    objects = _objects(corpus, where)
+    key = objects.address.key
+    if key and not corpus.source.path.endswith("/") and objects.is_object(key):
+        return BucketObject(objects)
+    return BucketFolder(objects, hidden=corpus.source.hidden)
+
+
+def put_object(corpus: CorpusConfig, path: str, data: bytes) -> None:
+    """Write an item; :func:`rag_pipeline.sources.put_item` has checked its path."""
+    where = f"{corpus.file}: source.path"
+    _objects(corpus, where).put(open_bucket(corpus, where).key_of(path), data)
+
+
+def remove_object(corpus: CorpusConfig, path: str) -> int:
+    """Delete an item; :func:`rag_pipeline.sources.remove_item` has checked its path. Returns its size."""
+    where = f"{corpus.file}: source.path"
+    objects = _objects(corpus, where)
+    key = open_bucket(corpus, where).key_of(path)
+    found = objects.found(key)
+    if found is None:
+        raise SourceError(f"{corpus.source.path}: there is no item {path!r}")
+    objects.delete(key)
+    return int(found["size"])
+
+
+def _objects(corpus: CorpusConfig, where: str) -> _Objects:
     address = parse_address(corpus.source.path)
     options = corpus.source.storage_options or StorageOptions()
     try:
-        objects = _Objects(resolve_access(address, **options.model_dump()), where)
+        return _Objects(resolve_access(address, **options.model_dump()), where)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    if address.key and not corpus.source.path.endswith("/") and objects.is_object(address.key):
-        return BucketObject(objects)
-    return BucketFolder(objects, hidden=corpus.source.hidden)
 
 
 class _Objects:
@@ -74,7 +97,7 @@ class _Objects:
             failure = failure_of(error)
             if failure is not None and failure.kind in ("refused", "path"):
                 return None  # the listing says what is wrong
-            raise self._listing_error(error) from None
+            raise self._error(error) from None
 
     def listed(self, prefix: str) -> Iterator[Any]:
         """All objects whose keys begin so; a prefix ends with a slash, or is empty.
@@ -95,7 +118,7 @@ class _Objects:
                     raise _RefusedKeyError from None
                 tries += 1
                 if failure is None or failure.kind != "cut" or tries == _TRIES:
-                    raise self._listing_error(error) from None
+                    raise self._error(error) from None
                 time.sleep(_PAUSE_SECONDS * tries)
 
     def listed_by_request(self, prefix: str) -> Iterator[Any]:
@@ -103,7 +126,7 @@ class _Objects:
         try:
             yield from S3Requests(self._access).listed(prefix)
         except client_errors() as error:
-            raise self._listing_error(error) from None
+            raise self._error(error) from None
 
     def open(self, key: str, item: SourceItem) -> OpenItem:
         tries = 0
@@ -119,6 +142,18 @@ class _Objects:
                 if failure is None or failure.kind != "cut" or tries == _TRIES:
                     raise self._reading_error(item, error) from None
                 time.sleep(_PAUSE_SECONDS * tries)
+
+    def put(self, key: str, data: bytes) -> None:
+        try:
+            self._store.put(key, data)
+        except client_errors() as error:
+            raise self._error(error) from None
+
+    def delete(self, key: str) -> None:
+        try:
+            self._store.delete(key)
+        except client_errors() as error:
+            raise self._error(error) from None
 
     def _reading_error(self, item: SourceItem, error: Exception) -> Exception:
         failure = failure_of(error)
@@ -137,7 +172,7 @@ class _Objects:
             return BytesIO(bytes(answer.bytes())), answer.meta
         return _copied(answer), answer.meta
 
-    def _listing_error(self, error: Exception) -> Exception:
+    def _error(self, error: Exception) -> Exception:
         failure = failure_of(error)
         if failure is None:
             return error
@@ -182,7 +217,10 @@ class BucketObject:
             yield make_item(self._name, found)
 
     def open(self, item: SourceItem) -> OpenItem:
-        return self._objects.open(self._objects.address.key, item)
+        return self._objects.open(self.key_of(item.path), item)
+
+    def key_of(self, path: str) -> str:
+        return self._objects.address.key
 
 
 class BucketFolder:
@@ -203,7 +241,10 @@ class BucketFolder:
             yield from self._items(self._objects.listed_by_request(self._prefix))
 
     def open(self, item: SourceItem) -> OpenItem:
-        return self._objects.open(self._prefix + item.path, item)
+        return self._objects.open(self.key_of(item.path), item)
+
+    def key_of(self, path: str) -> str:
+        return self._prefix + path
 
     def _items(self, listed: Iterator[Any]) -> list[SourceItem]:
         items: list[SourceItem] = []

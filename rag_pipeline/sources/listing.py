@@ -26,10 +26,7 @@ def list_items(corpus: CorpusConfig) -> list[SourceItem]:
     store = open_store(corpus)
     if store.one_item:
         return list(store.items())
-    include = corpus.source.include
-    if include == _DEFAULT_INCLUDE:
-        include = _ROW_FILES.get(corpus.source.format, include)
-    included, excluded = glob_matcher(include), glob_matcher(corpus.source.exclude)
+    included, excluded = glob_matcher(include_patterns(corpus.source)), glob_matcher(corpus.source.exclude)
     found: dict[str, SourceItem] = {}
     for item in store.items():
         if not included(item.path) or excluded(item.path):
@@ -41,3 +38,10 @@ def list_items(corpus: CorpusConfig) -> list[SourceItem]:
             )
         found[item.path] = item
     return [found[path] for path in sorted(found)]
+
+
+def include_patterns(source: SourceConfig) -> tuple[str, ...]:
+    """What chooses the items of a folder: as configured, or what the format asks for."""
+    if source.include != _DEFAULT_INCLUDE:
+        return source.include
+    return _ROW_FILES.get(source.format, source.include)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_pipeline.errors import ConfigError, SourceError, SourceReadError, StoreUnreachableError
-from rag_pipeline.sources import ItemReader, buckets, list_items, read_item, reading
+from rag_pipeline.sources import ItemReader, buckets, list_items, put_item, read_item, reading, remove_item
 from rag_pipeline.storage import S3Requests, access, parse_address, resolve_access
 from rag_pipeline_tests.storage.conftest import BUCKET, BucketWorkspace
 from rag_pipeline_tests.storage.seaweed import ACCESS_KEY, SECRET_KEY
@@ -323,3 +323,26 @@ class TestProfiles:
         profile_files("[default]\ncredential_process = false\n", "")
         with pytest.raises(ConfigError, match="credential_process gave no credentials"):
             listed(bucket)
+
+
+def test_an_object_is_put_and_removed(bucket: BucketWorkspace) -> None:
+    corpus = filled(bucket, ", include: ['**/*.md']").config()
+    data = b"\xff raw \r\n bytes"
+    written = put_item(corpus, "sub/new one.md", data)
+    assert written.address == f"{bucket.source}/sub/new one.md"
+    item = next(item for item in list_items(corpus) if item.path == "sub/new one.md")
+    assert read_item(corpus, item) == data
+    assert remove_item(corpus, "sub/new one.md").size == len(data)
+    assert listed(bucket) == ["a.md", "sub/b.md"]
+    with pytest.raises(SourceError, match=r"source: there is no item 'sub/new one\.md'"):
+        remove_item(corpus, "sub/new one.md")
+    for path in ("x.txt", "../x.md", ".x.md"):
+        with pytest.raises(ConfigError):
+            put_item(corpus, path, data)
+
+
+def test_a_source_of_one_object_is_replaced(bucket: BucketWorkspace) -> None:
+    filled(bucket)
+    bucket.corpus(yaml=f"source: {{path: '{bucket.source}/sub/b.md'}}\n")
+    put_item(bucket.config(), "b.md", b"new")
+    assert bytes(bucket.objects.get("sub/b.md").bytes()) == b"new"
