@@ -13,6 +13,7 @@
     │   │   └── IdentityMismatchError  two vector spaces would be compared
     │   ├── ContextLineError       a chat model refuses for good to write context lines
     │   ├── RerankingError         a reranker cannot be loaded, or refuses its input for good
+    │   ├── GenerationError        a chat model refuses what it is asked for good, or no query could be judged
     │   ├── BudgetError            a refresh would spend more than it may
     │   ├── StoreError             what lies under the data root is not what a manifest names
     │   │   └── SnapshotNotFoundError
@@ -74,6 +75,10 @@ class ContextLineError(TerminalError):
 
 class RerankingError(TerminalError):
     """A reranker cannot be loaded, or refuses its input for good."""
+
+
+class GenerationError(TerminalError):
+    """A chat model refuses what it is asked for good, answers what cannot be used, or no query could be judged."""
 
 
 class BudgetError(TerminalError):

@@ -64,6 +64,7 @@ ONLY_IN: dict[str, set[str]] = {
     "onnxruntime": {"embedding", "reranking"},
     "huggingface_hub": {"embedding"},
     "transformers": {"embedding"},
+    "ragas": {"evaluation"},
     "torch": set(),
 }
 

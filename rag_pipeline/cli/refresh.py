@@ -8,7 +8,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from rag_pipeline.cli.output import print_json, print_line
+from rag_pipeline.cli.output import money, print_json, print_line
 from rag_pipeline.config import CorpusConfig, corpora_root, data_root
 from rag_pipeline.errors import ConfigError, MissingExtraError
 
@@ -141,7 +141,7 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
             print_line(
                 f"  {plan.documents_to_chunk} documents to cut, {plan.chunks_to_add} new chunks, "
                 f"{plan.texts_to_embed} texts to embed with {plan.embedder} "
-                f"({plan.tokens_to_embed} tokens, {_money(plan.cost_usd)})"
+                f"({plan.tokens_to_embed} tokens, {money(plan.cost_usd)})"
             )
         if plan.context_lines_to_write:
             print_line(f"  {plan.context_lines_to_write} context lines to be written, whose tokens are not counted here")
@@ -151,14 +151,6 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
             head = "the refresh" if plan.stops.startswith("would stop") else "the refresh would stop:"
             print_line(f"{plan.corpus}: {head} {plan.stops}")
     return 1 if any(plan.stops is not None for plan in plans) else 0
-
-
-def _money(cost: float | None) -> str:
-    if cost is None:
-        return "cost unknown"
-    if not cost:
-        return "no cost"
-    return f"{cost:.4f} USD" if cost >= 0.0001 else "less than 0.0001 USD"
 
 
 def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
@@ -174,7 +166,7 @@ def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
     if values["identity_before"] is not None:
         print_line(f"  the embedder is now {values['identity']}, before {values['identity_before']}")
     if values["cost_usd"] != 0:
-        print_line(f"  {values['tokens']} tokens sent to {values['identity']}, {_money(values['cost_usd'])}")
+        print_line(f"  {values['tokens']} tokens sent to {values['identity']}, {money(values['cost_usd'])}")
 
 
 def _print_context_lines(outcome: RefreshOutcome) -> None:
@@ -182,7 +174,7 @@ def _print_context_lines(outcome: RefreshOutcome) -> None:
     report = outcome.reports.get("chunks")
     values = report.model_dump() if report is not None else {}
     if values.get("context_lines_written"):
-        cost = _money(values["context_cost_usd"])
+        cost = money(values["context_cost_usd"])
         print_line(f"  {values['context_lines_written']} context lines written, {values['context_tokens']} tokens, {cost}")
     if values.get("context_lines_missing"):
         print_line(f"  {values['context_lines_missing']} context lines are missing; the next refresh asks for them again")
