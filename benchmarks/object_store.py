@@ -107,7 +107,10 @@ def measure(root: Path, server: SeaweedFS, objects: int) -> None:
     on_disk, in_bucket = run(LIST, disk.parent), run(LIST, bench)
     for what in ("list", "read"):
         show(f"{what} {objects} items", on_disk[what], in_bucket[what])
-    places = {"disk, data on the disk": (disk.parent, root / "data-disk"), "bucket, data on the disk": (bench, root / "data")}
+    places = {
+        "disk, data on the disk": (disk.parent, root / "data-disk"),
+        "bucket, data on the disk": (bench, root / "data"),
+    }
     places["bucket, data in the bucket"] = (bench, f"s3://{BUCKET}/data")  # type: ignore[assignment]
     hashes: dict[str, set[object]] = {}
     for what in ("full", "nothing changed", "1 % edited"):

@@ -79,6 +79,8 @@ class Lease:
             self._write({**self._owner, "until": None})
         except ObjectChangedError:
             _LOGGER.warning("%s: somebody else took the lease over while it was held", self._file)
+        except RagPipelineError as error:
+            _LOGGER.warning("the lease could not be given back, and ends by itself: %s", error)
 
     def _try(self) -> Mapping[str, Any] | None:
         """Take the lease if it is free; else who holds it."""

@@ -13,7 +13,8 @@ from rag_pipeline.config import CorpusConfig, StorageOptions
 from rag_pipeline.contracts import SourceItem
 from rag_pipeline.errors import ConfigError, SourceError, SourceReadError, StoreUnreachableError
 from rag_pipeline.sources.store import OpenItem
-from rag_pipeline.storage import Access, S3Requests, client_errors, failure_of, parse_address, resolve_access
+from rag_pipeline.storage import Access, client_errors, failure_of, parse_address, resolve_access
+from rag_pipeline.storage.s3_requests import S3Requests
 
 _KEYS_PER_PAGE = 1000
 """What S3 gives at most for one request."""

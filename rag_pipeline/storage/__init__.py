@@ -5,7 +5,6 @@ from rag_pipeline.storage.address import BucketAddress, is_address, parse_addres
 from rag_pipeline.storage.failures import Failure, client_errors, failure_of
 from rag_pipeline.storage.local_cache import adopt_file, cache_folder, cached_file
 from rag_pipeline.storage.object_path import ObjectChangedError, ObjectPath, StorePath, total_size
-from rag_pipeline.storage.s3_requests import S3Requests
 
 __all__ = [
     "Access",
@@ -13,7 +12,6 @@ __all__ = [
     "Failure",
     "ObjectChangedError",
     "ObjectPath",
-    "S3Requests",
     "StorePath",
     "adopt_file",
     "cache_folder",

@@ -69,8 +69,9 @@ def failure_of(error: BaseException) -> Failure | None:
     shown = " ".join(part for part in (status, code) if part)
     if code in ("NoSuchBucket", "ContainerNotFound") or (status == "404" and code != "NoSuchKey"):
         return Failure("missing", "there is no such bucket")
-    if code in _REGION_CODES or status == "301":
-        return Failure("region", f"the bucket lies in another region ({shown}): set region, or AWS_REGION")
+    if code in _REGION_CODES or status == "301" or "incorrectly configured region" in message:
+        shown = f" ({shown})" if shown else ""
+        return Failure("region", f"the bucket lies in another region{shown}: set storage_options.region, or AWS_REGION")
     if code in _CREDENTIAL_CODES or status in ("401", "403"):
         return _refused(message, shown)
     if "169.254.169.254" in message or "metadata.google.internal" in message or "credential" in message.lower():

@@ -13,7 +13,8 @@ import pytest
 
 from rag_pipeline.errors import ConfigError, SourceError, SourceReadError, StoreUnreachableError
 from rag_pipeline.sources import ItemReader, buckets, list_items, put_item, read_item, reading, remove_item
-from rag_pipeline.storage import S3Requests, access, parse_address, resolve_access
+from rag_pipeline.storage import access, parse_address, resolve_access
+from rag_pipeline.storage.s3_requests import S3Requests
 from rag_pipeline_tests.storage.conftest import BUCKET, BucketWorkspace
 from rag_pipeline_tests.storage.seaweed import ACCESS_KEY, SECRET_KEY
 from rag_pipeline_tests.storage.troubled_proxy import Trouble, TroubledProxy
@@ -256,6 +257,10 @@ class TestErrors:
         monkeypatch.setattr(access, "_LONGEST_BACKOFF_SECONDS", 0.05)
         options = ", storage_options: {endpoint: 'http://127.0.0.1:9'}"
         assert "http://127.0.0.1:9 cannot be reached" in self.error(bucket, options=options)
+
+    def test_another_region(self, bucket: BucketWorkspace, proxy: Callable[..., TroubledProxy]) -> None:
+        proxy(lambda number, method, path: "301")
+        assert "the bucket lies in another region: set storage_options.region, or AWS_REGION" in self.error(bucket)
 
     def test_an_unknown_profile(self, bucket: BucketWorkspace) -> None:
         options = ", storage_options: {profile: nobody}"

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-Trouble = Literal["503", "429", "cut", "403"]
+Trouble = Literal["503", "429", "cut", "403", "301"]
 
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
@@ -32,7 +32,7 @@ class TroubledProxy:
                 with lock:
                     found = trouble(len(requests), self.command, self.path)
                     requests.append((self.command, self.path, found))
-                if found in ("503", "429", "403"):
+                if found in ("503", "429", "403", "301"):
                     self.send_response(int(found))
                     self.send_header("Content-Length", str(len(_SLOW_DOWN)))
                     self.end_headers()
