@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 demo dev: export DAGSTER_HOME := $(CURDIR)
 CHECKED := rag_pipeline rag_pipeline_tests benchmarks
 
-.PHONY: demo test test-slow test-models test-production test-browser dev lint format constraints clean
+.PHONY: demo test test-slow test-stores test-models test-production test-browser dev lint format constraints clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Python 3.10 or newer is needed; set PYTHON=python3.x")'
@@ -23,10 +23,14 @@ demo: $(READY)  ## refresh the sample corpora under Dagster and ask three questi
 	@echo "The runs, checks and figures are in the Dagster UI: make dev"
 
 test: $(READY)  ## the tests
-	$(BIN)/python -m pytest -m "not slow and not models and not production and not browser"
+	$(BIN)/python -m pytest -m "not slow and not models and not stores and not production and not browser"
 
 test-slow: $(READY)  ## the tests that kill processes or take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-stores: $(READY)  ## the tests of buckets, which start a real S3 server
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores-test]'
+	$(BIN)/python -m pytest -m stores
 
 # An environment of its own: the other tests must pass without torch.
 $(MODELS)/.ready: pyproject.toml
