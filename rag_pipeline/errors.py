@@ -13,6 +13,7 @@
     │   │   └── IdentityMismatchError  two vector spaces would be compared
     │   ├── ContextLineError       a chat model refuses for good to write context lines
     │   ├── RerankingError         a reranker cannot be loaded, or refuses its input for good
+    │   ├── GenerationError        a chat model refuses what it is asked for good, or no query could be judged
     │   ├── BudgetError            a refresh would spend more than it may
     │   ├── StoreError             what lies under the data root is not what a manifest names
     │   │   └── SnapshotNotFoundError
@@ -22,6 +23,7 @@
     └── TransientError             trying again may help
         ├── SourceReadError        an item vanished or could not be read just now
         ├── ProviderError          a provider of models fails or cannot be reached
+        ├── StoreUnreachableError  an object store fails or cannot be reached
         ├── LockedError            another refresh of this corpus is at work
         └── ConflictError          another writer published in between
 
@@ -75,6 +77,10 @@ class RerankingError(TerminalError):
     """A reranker cannot be loaded, or refuses its input for good."""
 
 
+class GenerationError(TerminalError):
+    """A chat model refuses what it is asked for good, answers what cannot be used, or no query could be judged."""
+
+
 class BudgetError(TerminalError):
     """A refresh would spend more than it may."""
 
@@ -122,6 +128,10 @@ class SourceReadError(TransientError):
 
 class ProviderError(TransientError):
     """A provider of models fails or cannot be reached."""
+
+
+class StoreUnreachableError(TransientError):
+    """An object store fails or cannot be reached, also after several tries."""
 
 
 class LockedError(TransientError):

@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import Any
 
+from rag_pipeline.cli import generation
 from rag_pipeline.cli.output import print_json, print_line, print_table
 from rag_pipeline.cli.warnings import warnings_on_stderr
 from rag_pipeline.config import corpora_root, data_root
@@ -25,6 +26,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("corpus")
     parser.add_argument("--snapshot", type=int, metavar="N", help="a kept snapshot instead of the one that is served")
     parser.add_argument("--rerank", "--rerankers", default="", metavar="NAME[,NAME…]", help=_RERANK)
+    generation.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -33,7 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
     from rag_pipeline.evaluation import SHOWN_METRICS, load_query_set, measured, summary
     from rag_pipeline.index.store import CorpusStore
 
+    generation.check_arguments(arguments)
     corpus = find_corpus(corpora_root(), arguments.corpus)
+    if arguments.generation:
+        return generation.run(arguments, corpus)
     queries = load_query_set(corpus) if corpus.evaluation.queries is not None else None
     index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
     rerankers, left_out = _rerankers(index, arguments.rerank)

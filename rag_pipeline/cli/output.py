@@ -57,6 +57,15 @@ def short_time(moment: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
+def money(cost: float | None) -> str:
+    """An amount in dollars; None is one that nobody knows."""
+    if cost is None:
+        return "cost unknown"
+    if not cost:
+        return "no cost"
+    return f"{cost:.4f} USD" if cost >= 0.0001 else "less than 0.0001 USD"
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "-"

@@ -4,7 +4,14 @@ from rag_pipeline.config.addresses import plain_address
 from rag_pipeline.config.chunking import DEFAULT_OVERLAP, ChunkingConfig, ContextLine
 from rag_pipeline.config.corpus import CorpusConfig, SafetyConfig
 from rag_pipeline.config.embedding import HOSTED_PROVIDERS, BudgetConfig, EmbedderConfig, EmbeddingConfig, Provider
-from rag_pipeline.config.evaluation import EVALUATED_DOCUMENTS, METRICS, EvaluationConfig, GateValue, MetricName
+from rag_pipeline.config.evaluation import (
+    EVALUATED_DOCUMENTS,
+    METRICS,
+    EvaluationConfig,
+    GateValue,
+    GenerationConfig,
+    MetricName,
+)
 from rag_pipeline.config.metadata import FILTER_COLUMNS, MetadataName, MetadataType
 from rag_pipeline.config.parsing import ParsingConfig
 from rag_pipeline.config.retrieval import HOSTED_RERANKERS, LexicalConfig, RerankerName, RetrievalConfig
@@ -18,7 +25,7 @@ from rag_pipeline.config.roots import (
     data_root,
 )
 from rag_pipeline.config.schedule import FreshnessConfig, ScheduleConfig
-from rag_pipeline.config.source import FieldMapping, Glob, SourceConfig
+from rag_pipeline.config.source import FieldMapping, Glob, SourceConfig, StorageOptions
 
 __all__ = [
     "CORPORA_VARIABLE",
@@ -42,6 +49,7 @@ __all__ = [
     "FieldMapping",
     "FreshnessConfig",
     "GateValue",
+    "GenerationConfig",
     "Glob",
     "LexicalConfig",
     "MetadataName",
@@ -54,6 +62,7 @@ __all__ = [
     "SafetyConfig",
     "ScheduleConfig",
     "SourceConfig",
+    "StorageOptions",
     "corpora_root",
     "data_root",
     "plain_address",

@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import Field
 
 from rag_pipeline.contracts import WRITTEN_LINES, Contract, SnapshotContent
-from rag_pipeline.evaluation.evaluate import Evaluation, ask, summary
+from rag_pipeline.evaluation.asking import ask
+from rag_pipeline.evaluation.evaluate import Evaluation, summary
 from rag_pipeline.evaluation.gates import DEFAULT_METRIC, compare_metric, paired_results
 from rag_pipeline.evaluation.query_set import QuerySet
 from rag_pipeline.evaluation.results import Results

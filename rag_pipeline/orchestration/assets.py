@@ -12,6 +12,7 @@ from rag_pipeline.config import CorpusConfig
 from rag_pipeline.contracts import Contract
 from rag_pipeline.errors import RagPipelineError, TransientError
 from rag_pipeline.hashing import value_hash
+from rag_pipeline.lance import bucket_errors
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.metadata import report_metadata, table_metadata
 from rag_pipeline.orchestration.resources import RefreshSettings
@@ -170,7 +171,8 @@ def _asset(
 def failures_for_people() -> Iterator[None]:
     """Turn errors of ours into Dagster failures: the message without a trace, retried only when that may help."""
     try:
-        yield
+        with bucket_errors("the data root"):
+            yield
     except RagPipelineError as error:
         raise dg.Failure(description=str(error), allow_retries=isinstance(error, TransientError)) from error
     except OSError as error:

@@ -11,6 +11,7 @@ from rag_pipeline.config import CorpusConfig, data_root
 from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
+from rag_pipeline.orchestration.dead_runs import mark_process
 from rag_pipeline.orchestration.pool_watch import PoolWatch
 from rag_pipeline.refresh import Lines, RefreshContext, Reporter, Several, Silent
 
@@ -26,15 +27,16 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     """How the corpora of this deployment are refreshed; the launchpad can change it for one run.
 
     ``data`` moves the data root (by default RAG_PIPELINE_DATA). ``full`` reads and rebuilds everything.
-    ``allow_deletes`` lifts the limit on how many documents may vanish. ``accept_drop`` publishes what the gates of the
-    corpus refuse. ``wait_seconds`` is how long a run waits for
-    another one of the same corpus before it fails.
+    ``allow_deletes`` lifts the limit on how many documents may vanish; ``removed`` are paths that were taken out of the
+    source on purpose, and do not count. ``accept_drop`` publishes what the gates of the corpus refuse. ``wait_seconds`` is
+    how long a run waits for another one of the same corpus before it fails.
     """
 
     data: str | None = None
     full: bool = False
     allow_deletes: bool = False
     accept_drop: bool = False
+    removed: list[str] = []  # noqa: RUF012 (pydantic copies defaults)
     wait_seconds: float = 0
 
     _locks: dict[str, RefreshLock] = PrivateAttr(default_factory=dict)
@@ -46,6 +48,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Dagster calls this at the start of a run."""
         self._instance = context.instance
+        mark_process(context)
 
     def context(self, corpus: CorpusConfig, run_id: str, log: dg.DagsterLogManager | None = None) -> RefreshContext:
         """What a stage works with, the same for all stages of a run that share a process.
@@ -68,6 +71,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
                 full=self.full,
                 allow_deletes=self.allow_deletes,
                 accept_drop=self.accept_drop,
+                removed=frozenset(self.removed),
                 run_id=run_id,
                 reporter=Several((listener.get(), Lines(self._say, _SECONDS_BETWEEN_EVENTS, always_end=True))),
             )

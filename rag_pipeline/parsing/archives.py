@@ -77,10 +77,10 @@ class Archive:
             raise ParseError(f"damaged: {name} is no XML ({error})") from error
 
     def copy(self, wanted: Callable[[str], bool]) -> bytes:
-        """A container with the wanted members only, each of them read within bounds."""
+        """A container with the same members, each read within bounds; those that are not wanted are left empty."""
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as copy:
             for name, member in self.names.items():
-                if wanted(name) and not member.is_dir():
-                    copy.writestr(name, self.read(name))
+                if not member.is_dir():
+                    copy.writestr(name, self.read(name) if wanted(name) else b"")
         return buffer.getvalue()

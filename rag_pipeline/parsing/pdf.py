@@ -170,6 +170,8 @@ def _recognised(page: Any, path: str, number: int, hooks: Hooks, pages: _Pages) 
     assert hooks.ocr is not None
     try:
         return str(hooks.ocr(page_picture(page), path, number) or "")
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 - the function is the team's own; its failure costs the page, and is told
         pages.failed_ocr[number] = f"{type(error).__name__}: {first_line(error)}"
         return ""

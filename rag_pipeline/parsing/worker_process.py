@@ -23,6 +23,7 @@ _CLOCK = 2
 """A document may take so many times its processor time by the clock: a machine may have other work, too."""
 _START = 5
 """Seconds that a worker may take to start on a busy machine."""
+_LAST_BREATH = 2
 _LONGEST_COMPLAINT = 4_000
 
 
@@ -120,7 +121,10 @@ class WorkerProcess:
         self._process.kill()
 
     def _death(self, seconds: int) -> WorkerDiedError | TransientError:
-        self.kill()
+        self.alive = False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_BREATH)  # its own end tells more than ours would
+        self._process.kill()
         status = self._process.wait()
         if self._timed_out or status == -getattr(signal, "SIGXCPU", 0):
             return WorkerDiedError(needs_time(seconds), timed_out=True)

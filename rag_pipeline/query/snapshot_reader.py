@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from rag_pipeline.index.bm25 import PostingsBM25, open_bm25
 from rag_pipeline.index.snapshot import open_vector_table, read_manifest, read_pointer
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.index.vector_table import filter_columns, has_parents
-from rag_pipeline.lance import damage_as_store_error
+from rag_pipeline.lance import bucket_errors, damage_as_store_error
 from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
 from rag_pipeline.query.explanation import ArmScore, Explanation, RerankEffect, TermScore
 from rag_pipeline.query.filters import RowFilter
@@ -92,8 +91,9 @@ class SnapshotReader:
     def open(
         cls, corpus: str, data: str | os.PathLike[str] | None, snapshot: int | None, memory_budget: int
     ) -> SnapshotReader:
-        store = CorpusStore(Path(data_root(data)), corpus)
-        return cls(store, read_manifest(store, snapshot), memory_budget)
+        store = CorpusStore(data_root(data), corpus)
+        with bucket_errors(f"corpus {corpus!r}"):
+            return cls(store, read_manifest(store, snapshot), memory_budget)
 
     def reopen(self) -> SnapshotReader | None:
         """A reader of the snapshot that is served now, or None when it is this one."""
@@ -101,7 +101,8 @@ class SnapshotReader:
         if pointer is None or pointer.snapshot == self.manifest.snapshot:
             return None
         store = CorpusStore(self.store.root.parent, self.store.corpus)
-        return SnapshotReader(store, read_manifest(store, pointer.snapshot), self._memory_budget)
+        with bucket_errors(self._name()):
+            return SnapshotReader(store, read_manifest(store, pointer.snapshot), self._memory_budget)
 
     def all_chunk_ids(self) -> set[str]:
         return set(self._chunk_ids.to_pylist())

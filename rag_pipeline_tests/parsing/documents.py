@@ -120,7 +120,7 @@ def _pdf_file(objects: Sequence[bytes], info: int | None) -> bytes:
 
 def flate_bomb_pdf(megabytes: int) -> bytes:
     """A PDF of some kilobytes whose only page unpacks to so much."""
-    packer = zlib.compressobj(9)
+    packer = zlib.compressobj(1)
     packed = b"".join(packer.compress(b"0 0 m\n" * 174_763) for _ in range(megabytes)) + packer.flush()
     return Pdf().raw_page(packed, entries="/Filter /FlateDecode").write()
 

@@ -14,23 +14,23 @@ from rag_pipeline.embedding.hosted.litellm_library import (
     NoRetries,
     answer_of,
     check_variables,
+    forgo_price_lookup,
     load_litellm,
     missing_variables,
 )
 from rag_pipeline.errors import ProviderError, TerminalError
 
-_LOOKED_UP = ("ollama/", "ollama_chat/")
-"""See `litellm_client`: without a price LiteLLM asks the server for one after each answer, and holds up the event loop."""
-
-_FREE = {"litellm_provider": "ollama", "mode": "chat", "input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
-
 
 class Said(NamedTuple):
-    """An answer, and its tokens as the provider counts them; 0 where it does not say."""
+    """An answer, and its tokens as the provider counts them; 0 where it does not say.
+
+    ``cost_usd`` is LiteLLM's price for them, None where it knows none.
+    """
 
     text: str
     prompt_tokens: int
     completion_tokens: int
+    cost_usd: float | None
 
 
 class ChatModel:
@@ -69,11 +69,14 @@ class ChatModel:
         """
         check_variables(self._purpose, self.name, missing_variables(self._purpose, self.name, self._api_base), None)
 
-    async def ask(self, messages: Sequence[dict[str, str]], most_tokens: int, retry_seconds: float) -> Said:
+    async def ask(
+        self, messages: Sequence[dict[str, str]], most_tokens: int | None, retry_seconds: float, as_json: bool = False
+    ) -> Said:
         """What the model says to messages; asked again while that may help.
 
         Args:
-            most_tokens: how long its answer may be.
+            most_tokens: how long its answer may be; None for as long as the model lets it.
+            as_json: ask for a JSON object, where the model can be asked for one.
 
         Raises:
             CallError: of kind `refused`, which is about these messages, or `terminal`.
@@ -81,18 +84,21 @@ class ChatModel:
         """
 
         async def send() -> Said:
-            return await self._send(messages, most_tokens)
+            return await self._send(messages, most_tokens, as_json)
 
         return await self.gate.call(send, 0, retry_seconds)
 
-    async def _send(self, messages: Sequence[dict[str, str]], most_tokens: int) -> Said:
+    async def _send(self, messages: Sequence[dict[str, str]], most_tokens: int | None, as_json: bool) -> Said:
         litellm = load_litellm(self._purpose)
-        if self.name.startswith(_LOOKED_UP):
-            litellm.model_cost.setdefault(self.name, _FREE)
+        forgo_price_lookup(litellm, self.name, "chat")
         send: Callable[..., Awaitable[Any]] = litellm.acompletion
         arguments: dict[str, Any] = {"model": self.name, "messages": list(messages), "timeout": self._timeout}
-        arguments |= {"max_retries": NoRetries(0), "num_retries": 0, "temperature": 0, "max_tokens": most_tokens}
-        arguments["drop_params"] = True  # some models take no temperature
+        arguments |= {"max_retries": NoRetries(0), "num_retries": 0, "temperature": 0}
+        arguments["drop_params"] = True  # some models take no temperature, some no response format
+        if most_tokens is not None:
+            arguments["max_tokens"] = most_tokens
+        if as_json:
+            arguments["response_format"] = {"type": "json_object"}
         if self._api_base is not None:
             arguments["api_base"] = self._api_base
         answer = await answer_of(self._asked, send(**arguments), self._timeout)
@@ -103,7 +109,8 @@ class ChatModel:
         usage = getattr(answer, "usage", None)
         counts = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
         prompt, completion = (count if isinstance(count, int) else 0 for count in counts)
-        return Said(text if isinstance(text, str) else "", prompt, completion)
+        cost = (getattr(answer, "_hidden_params", None) or {}).get("response_cost")
+        return Said(text if isinstance(text, str) else "", prompt, completion, cost)
 
 
 @lru_cache(maxsize=64)
