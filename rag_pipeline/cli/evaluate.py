@@ -10,6 +10,7 @@ from rag_pipeline.cli import generation
 from rag_pipeline.cli.output import print_json, print_line, print_table
 from rag_pipeline.cli.warnings import warnings_on_stderr
 from rag_pipeline.config import corpora_root, data_root
+from rag_pipeline.errors import ConfigError
 from rag_pipeline.query import Index
 
 ALL_LOCAL = "all-local"
@@ -38,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     generation.check_arguments(arguments)
     corpus = find_corpus(corpora_root(), arguments.corpus)
     if arguments.generation:
+        if arguments.rerank:
+            raise ConfigError("evaluate: --rerank: expected without --generation")
         return generation.run(arguments, corpus)
     queries = load_query_set(corpus) if corpus.evaluation.queries is not None else None
     index = Index.open(arguments.corpus, snapshot=arguments.snapshot)

@@ -85,8 +85,8 @@ class Candidates(NamedTuple):
 def query_weights(parts: Floats, bm25_weights: Floats) -> Floats:
     """Weights of BM25 as they are for one query: an arm counts for more where its first stands out from its next nine.
 
-    With ``s`` of an arm its greatest score less the mean of the next nine, ``w`` becomes ``w s_bm25 / (w s_bm25 +
-    (1 - w) s_dense)``. An arm that knows nothing of a query (a model of another language, words that all texts share) has
+    With ``s`` of an arm the square root of its greatest score less the mean of the next nine, ``w`` becomes ``w s_bm25 /
+    (w s_bm25 + (1 - w) s_dense)``. An arm that knows nothing of a query (a model of another language, words that all texts share) has
     many candidates that are about as good as its first. Measured in docs/adr/0020-fusion-auto.md.
 
     Args:
@@ -94,7 +94,7 @@ def query_weights(parts: Floats, bm25_weights: Floats) -> Floats:
     """
     first = np.sort(parts, axis=1)[:, : -_STANDS_OUT_OF - 1 : -1]
     rest = first[:, 1:].mean(axis=1) if first.shape[1] > 1 else np.zeros(len(parts))
-    dense, bm25 = first[:, 0] - rest
+    dense, bm25 = np.sqrt(first[:, 0] - rest)
     total = bm25_weights * bm25 + (1.0 - bm25_weights) * dense
     known = total > 0
     weights: Floats = np.where(known, bm25_weights * bm25 / np.where(known, total, 1.0), bm25_weights)
