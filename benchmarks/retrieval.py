@@ -51,9 +51,7 @@ def refreshed(
     name = "c_" + re.sub(r"[^a-z0-9]+", "_", "_".join(folder.resolve().parts[-2:]).lower())
     corpus = root / "corpora" / name
     corpus.mkdir(parents=True, exist_ok=True)
-    files = {
-        key: json.dumps(str(folder.resolve() / file)) for key, file in zip(("queries", "qrels"), tune or (), strict=False)
-    }
+    files = [json.dumps(str(folder.resolve() / file)) for file in tune or ()]
     base = (
         f"source: {{path: {json.dumps(str(folder.resolve() / 'corpus.jsonl'))}, format: jsonl, "
         f"fields: {{id: _id, title: title, text: text}}}}\n"
