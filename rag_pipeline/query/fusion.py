@@ -86,8 +86,8 @@ def query_weights(parts: Floats, bm25_weights: Floats) -> Floats:
     """Weights of BM25 as they are for one query: an arm counts for more where its first stands out from its next nine.
 
     With ``s`` of an arm the square root of its greatest score less the mean of the next nine, ``w`` becomes ``w s_bm25 /
-    (w s_bm25 + (1 - w) s_dense)``. An arm that knows nothing of a query (a model of another language, words that all texts share) has
-    many candidates that are about as good as its first. Measured in docs/adr/0020-fusion-auto.md.
+    (w s_bm25 + (1 - w) s_dense)``. An arm that knows nothing of a query (a model of another language, words that all texts
+    share) has many candidates that are about as good as its first. Measured in docs/adr/0020-fusion-auto.md.
 
     Args:
         parts: what :meth:`Candidates.parts` gives.
