@@ -30,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "query": SHARED | {"index", "embedding", "reranking"},
     "evaluation": SHARED | {"query", "index", "embedding"},
     "refresh": SHARED | {"evaluation", "index", "embedding", "sources", "parsing", "chunking"},
-    "orchestration": SHARED | {"refresh", "index"},
+    "orchestration": SHARED | {"corpus_files", "refresh", "index"},
     "cli": SHARED | {"corpus_files", "orchestration", "refresh", "evaluation", "query", "index", "embedding"},
     "definitions": SHARED | {"corpus_files", "orchestration"},
 }

@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             allow_deletes=arguments.allow_deletes,
             accept_drop=arguments.accept_drop,
             wait_seconds=arguments.wait,
+            retries=0,  # whoever waits at a terminal is told at once
         )
         outcome = run_refresh(corpus, settings, _reporter(arguments))
         outcomes.append(outcome)

@@ -51,13 +51,18 @@ _COLUMNS: dict[str, pa.DataType] = {
 }
 
 
+def plain_columns(metadata: Mapping[str, MetadataType]) -> dict[str, pa.DataType]:
+    """All columns but the vector, whose width the embedder decides."""
+    return {**_COLUMNS, **{name: ARROW_TYPES[kind] for name, kind in metadata.items()}}
+
+
 def vector_schema(identity: EmbedderIdentity, metadata: Mapping[str, MetadataType]) -> pa.Schema:
     """The schema of a corpus's vector table.
 
     ``row_key`` is the hash over everything that a document's rows were made from. The schema's own metadata names the
     layout and the embedder identity: vectors of two identities never lie in one table.
     """
-    fields = [*_COLUMNS.items(), *((name, ARROW_TYPES[kind]) for name, kind in metadata.items())]
+    fields = plain_columns(metadata).items()
     return pa.schema(
         [*fields, ("vector", pa.list_(pa.float32(), identity.dimensions))],
         metadata={
