@@ -17,7 +17,7 @@ from rag_pipeline.orchestration.keys import CorpusKeys
 from rag_pipeline.orchestration.metadata import report_metadata, summary_metadata, table_metadata
 from rag_pipeline.orchestration.references import code_references
 from rag_pipeline.orchestration.resources import RefreshSettings
-from rag_pipeline.orchestration.source import consumed_source, source_observation
+from rag_pipeline.orchestration.source import consumed_source, source_events
 from rag_pipeline.orchestration.stages import Stage, stages_of
 from rag_pipeline.refresh import RefreshContext
 from rag_pipeline.refresh.code_versions import code_versions
@@ -67,7 +67,8 @@ def _run_stage(
     refresh.figures[stage.name] = metadata
     tags = {}
     if isinstance(report, DocumentsReport) and report.listing is not None:
-        context.log_event(source_observation(keys, report.listing))
+        for event in source_events(context.instance, keys, report.listing):
+            context.log_event(event)
         tags = consumed_source(keys, report.listing)
     if stage.name == names.SNAPSHOT:
         _recall_figures(context, refresh, keys)

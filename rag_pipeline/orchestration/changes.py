@@ -2,14 +2,16 @@
 
 Of each corpus it remembers the last listing that it has asked for, or found to be known. A listing that differs must look
 the same twice in a row, so that a copy in progress does not start a refresh. While a run of the corpus waits or works,
-nothing is asked for: afterwards the run has recorded what it saw, and that is what counts.
+nothing is asked for: afterwards the run has recorded what it has loaded, and that is what counts. What is asked for is
+recorded as a new version of the source, so that the UI shows the documents as out of date until they are refreshed.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import dagster as dg
@@ -20,7 +22,7 @@ from rag_pipeline.contracts import Contract
 from rag_pipeline.errors import RagPipelineError
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.keys import CorpusKeys, RefreshJob
-from rag_pipeline.orchestration.source import observed_hash
+from rag_pipeline.orchestration.source import consumed_hash, source_events
 from rag_pipeline.refresh.source import look_at_source
 
 _INTERVAL_SECONDS = 30
@@ -79,6 +81,7 @@ def _look(context: dg.SensorEvaluationContext, watched: Sequence[Watched]) -> dg
     runs = context.instance.get_runs(dg.RunsFilter(statuses=_IN_PROGRESS))
     busy = {run.tags[names.CORPUS_TAG] for run in runs if names.CORPUS_TAG in run.tags}
     requests, reasons = [], []
+    events: list[dg.AssetMaterialization | dg.AssetObservation] = []
     started, now = time.monotonic(), time.time()
     after: dict[str, _Seen] = {corpus.name: seen.get(corpus.name, _Seen()) for corpus, *_ in watched}
     for corpus, keys, _ in sorted(watched, key=lambda entry: after[entry.corpus.name].looked):
@@ -89,32 +92,34 @@ def _look(context: dg.SensorEvaluationContext, watched: Sequence[Watched]) -> dg
             reasons.append(f"{corpus.name}: a refresh waits or works")
             continue
         try:
-            found = look_at_source(corpus).hash
+            listing = look_at_source(corpus)
         except (RagPipelineError, OSError) as error:
             reasons.append(f"{corpus.name}: {error}")
             after[corpus.name] = after[corpus.name].model_copy(update={"looked": now, "pending": None})
             continue
-        state, ask = _judge(after[corpus.name].model_copy(update={"looked": now}), found, corpus, context.instance, keys)
+        looked = after[corpus.name].model_copy(update={"looked": now})
+        state, ask = _judge(looked, listing.hash, corpus, partial(consumed_hash, context.instance, keys))
         after[corpus.name] = state
         if ask:
             requests.append(_request(corpus, state))
+            events += source_events(context.instance, keys, listing)
     reason = "; ".join(reasons) or f"{len(watched)} sources are as the last refresh saw them, or not at rest yet"
     cursor = json.dumps({name: state.model_dump(exclude_defaults=True) for name, state in after.items()})
-    return dg.SensorResult(run_requests=requests, cursor=cursor, skip_reason=None if requests else dg.SkipReason(reason))
+    skip_reason = None if requests else dg.SkipReason(reason)
+    return dg.SensorResult(run_requests=requests, cursor=cursor, skip_reason=skip_reason, asset_events=events)
 
 
-def _judge(
-    state: _Seen, found: str, corpus: CorpusConfig, instance: dg.DagsterInstance, keys: CorpusKeys
-) -> tuple[_Seen, bool]:
-    """What to remember of a corpus whose listing has this hash, and whether to ask for a refresh."""
+def _judge(state: _Seen, found: str, corpus: CorpusConfig, consumed: Callable[[], str | None]) -> tuple[_Seen, bool]:
+    """What to remember of a corpus whose listing has this hash, and whether to ask for a refresh.
+
+    ``consumed`` is the hash that the last refresh has loaded; finding it out costs a query.
+    """
     if found == state.known:
         return state.model_copy(update={"pending": None}), False
-    if found != state.pending:
-        if found == observed_hash(instance, keys):
-            return state.model_copy(update={"known": found, "pending": None}), False
-        return state.model_copy(update={"pending": found}), False
-    if found == observed_hash(instance, keys):
+    if found == consumed():
         return state.model_copy(update={"known": found, "pending": None}), False
+    if found != state.pending:
+        return state.model_copy(update={"pending": found}), False
     if state.looked - state.asked < corpus.schedule.on_change_minutes * 60:
         return state, False
     asked = {"known": found, "pending": None, "asked": state.looked, "times": state.times + 1}

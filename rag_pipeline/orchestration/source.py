@@ -10,7 +10,6 @@ from rag_pipeline.orchestration.keys import CorpusKeys
 from rag_pipeline.refresh.reports import SourceListing
 
 DATA_VERSION_TAG = "dagster/data_version"
-_CONSUMED_VERSION = "dagster/input_data_version/{}"
 
 
 def source_spec(corpus: CorpusConfig, keys: CorpusKeys) -> dg.AssetSpec:
@@ -37,14 +36,21 @@ def source_spec(corpus: CorpusConfig, keys: CorpusKeys) -> dg.AssetSpec:
     )
 
 
-def source_observation(keys: CorpusKeys, listing: SourceListing) -> dg.AssetObservation:
-    """What a listing of the source showed, with its hash as the data version."""
+def source_events(
+    instance: dg.DagsterInstance, keys: CorpusKeys, listing: SourceListing
+) -> list[dg.AssetMaterialization | dg.AssetObservation]:
+    """What to record of a listing: that somebody looked, and when it differs from the last one, a new version.
+
+    Of external assets Dagster takes materializations alone for versions when it tells what is out of date.
+    """
+    key = keys.key(names.SOURCE)
     changed = {"last_change": dg.MetadataValue.timestamp(listing.modified_at)} if listing.modified_at is not None else {}
-    return dg.AssetObservation(
-        keys.key(names.SOURCE),
-        metadata={"items": listing.items, "bytes": listing.bytes, **changed},
-        tags={DATA_VERSION_TAG: listing.hash},
-    )
+    metadata = {"items": listing.items, "bytes": listing.bytes, **changed}
+    tags = {DATA_VERSION_TAG: listing.hash}
+    events: list[dg.AssetMaterialization | dg.AssetObservation] = [dg.AssetObservation(key, metadata=metadata, tags=tags)]
+    if _tag(instance, key, DATA_VERSION_TAG) != listing.hash:
+        events.append(dg.AssetMaterialization(key, metadata=metadata, tags=tags))
+    return events
 
 
 def consumed_source(keys: CorpusKeys, listing: SourceListing) -> dict[str, str]:
@@ -52,11 +58,20 @@ def consumed_source(keys: CorpusKeys, listing: SourceListing) -> dict[str, str]:
 
     Dagster looks up what a step consumes when the step begins, which is before the source is listed.
     """
-    return {_CONSUMED_VERSION.format(keys.key(names.SOURCE).to_user_string()): listing.hash}
+    return {_consumed_tag(keys): listing.hash}
 
 
-def observed_hash(instance: dg.DagsterInstance, keys: CorpusKeys) -> str | None:
-    """The hash of the listing that the last refresh saw, or None when there was none yet."""
-    records = instance.fetch_observations(keys.key(names.SOURCE), limit=1).records
-    observation = records[0].asset_observation if records else None
-    return observation.tags.get(DATA_VERSION_TAG) if observation is not None else None
+def consumed_hash(instance: dg.DagsterInstance, keys: CorpusKeys) -> str | None:
+    """The hash of the listing that the last refresh has loaded, or None when there was none yet."""
+    return _tag(instance, keys.key(names.DOCUMENTS), _consumed_tag(keys))
+
+
+def _consumed_tag(keys: CorpusKeys) -> str:
+    return f"dagster/input_data_version/{keys.key(names.SOURCE).to_user_string()}"
+
+
+def _tag(instance: dg.DagsterInstance, key: dg.AssetKey, tag: str) -> str | None:
+    """A tag of the newest materialization of an asset."""
+    event = instance.get_latest_materialization_event(key)
+    materialization = event.asset_materialization if event is not None else None
+    return (materialization.tags or {}).get(tag) if materialization is not None else None

@@ -14,7 +14,7 @@ import pytest
 
 from rag_pipeline.orchestration import build_corpus_definitions, build_definitions, changes, names
 from rag_pipeline_tests.conftest import Workspace
-from rag_pipeline_tests.orchestration.instances import refreshed
+from rag_pipeline_tests.orchestration.instances import materialization, refreshed
 from rag_pipeline_tests.orchestration.test_dagster import PAGES, instance
 
 __all__ = ["instance"]
@@ -37,6 +37,8 @@ class Sensor:
         self.reason = found.skip_message
         if keep_cursor:
             self.cursor = found.cursor
+        for event in found.asset_events:
+            self.instance.report_runless_asset_event(event)
         return list(found.run_requests or ())
 
 
@@ -66,6 +68,21 @@ def test_one_change_asks_for_one_run(sensor: Sensor) -> None:
     sensor.workspace.write("more.md", "# More\n")
     asked = [len(sensor.look()) for _ in range(6)]
     assert asked == [0, 1, 0, 0, 0, 0], "a listing must be the same twice, and is asked for once, refreshed or not"
+
+
+def test_a_change_that_is_asked_for_is_a_new_version_of_the_source(sensor: Sensor, instance: dg.DagsterInstance) -> None:
+    """Then Dagster shows the documents as out of date until they are refreshed."""
+    refreshed(sensor.workspace)
+    consumed = materialization(instance, "docs", "documents").tags["dagster/input_data_version/docs/source"]
+    assert materialization(instance, "docs", "source").tags["dagster/data_version"] == consumed
+    sensor.look()
+    sensor.workspace.write("more.md", "# More\n")
+    for _ in range(3):
+        sensor.look()
+    version = materialization(instance, "docs", "source").tags["dagster/data_version"]
+    assert version != consumed
+    refreshed(sensor.workspace)
+    assert materialization(instance, "docs", "documents").tags["dagster/input_data_version/docs/source"] == version
 
 
 @pytest.mark.parametrize("change", ["added", "removed", "written again", "renamed", "same size and time"])
@@ -132,9 +149,7 @@ def test_while_a_run_of_the_corpus_waits_or_works_nothing_is_asked_for(
     assert [len(sensor.look()) for _ in range(2)] == [0, 1]
 
 
-def test_changes_are_asked_for_no_more_often_than_the_corpus_says(
-    sensor: Sensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_are_asked_for_no_more_often_than_the_corpus_says(sensor: Sensor, monkeypatch: pytest.MonkeyPatch) -> None:
     sensor.workspace.corpus(yaml=YAML.replace("on_change_minutes: 0", "on_change_minutes: 5"))
     now = 1_000_000.0
     monkeypatch.setattr(changes.time, "time", lambda: now)

@@ -42,6 +42,8 @@ def test_a_refresh_records_what_it_saw_of_the_source(workspace: Workspace, insta
     versions = [found.tags["dagster/data_version"] for found in seen]
     assert versions[0] != versions[1] == versions[2]
     assert "last_change" in seen[0].metadata
+    made = instance.fetch_materializations(dg.AssetKey(["docs", "source"]), limit=100).records
+    assert len(made) == 2, "a new version is recorded only when the listing has changed"
 
 
 def test_columns_are_traced_from_the_documents_to_the_vector_table(
@@ -116,9 +118,7 @@ def test_the_snapshot_tells_in_one_place_what_the_refresh_did(workspace: Workspa
     assert "bad.md" in documents["failures"]
 
 
-def test_metadata_holds_names_titles_and_headings_but_never_text(
-    workspace: Workspace, instance: dg.DagsterInstance
-) -> None:
+def test_metadata_holds_names_titles_and_headings_but_never_text(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     title = "A title that goes on " + "and on " * 30
     workspace.corpus(files={"page.md": f"# {title}\n\n{SECRET_TEXT}.\n"})
     outcome = refreshed(workspace)

@@ -186,9 +186,7 @@ def test_only_what_may_pass_by_itself_is_tried_again_and_once(error: Exception, 
         assert not raised.value.allow_retries
 
 
-def test_a_refresh_that_finds_the_corpus_locked_tries_once_more(
-    workspace: Workspace, instance: dg.DagsterInstance
-) -> None:
+def test_a_refresh_that_finds_the_corpus_locked_tries_once_more(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     from rag_pipeline.index.lock import RefreshLock
 
     workspace.corpus(files=PAGES)
