@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dagster as dg
 
 from rag_pipeline.config import CorpusConfig
@@ -45,7 +47,7 @@ def source_events(
     """
     key = keys.key(names.SOURCE)
     changed = {"last_change": dg.MetadataValue.timestamp(listing.modified_at)} if listing.modified_at is not None else {}
-    metadata = {"items": listing.items, "bytes": listing.bytes, **changed}
+    metadata: dict[str, Any] = {"items": listing.items, "bytes": listing.bytes, **changed}
     tags = {DATA_VERSION_TAG: listing.hash}
     events: list[dg.AssetMaterialization | dg.AssetObservation] = [dg.AssetObservation(key, metadata=metadata, tags=tags)]
     if _tag(instance, key, DATA_VERSION_TAG) != listing.hash:

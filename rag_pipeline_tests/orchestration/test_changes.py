@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -43,9 +42,9 @@ class Sensor:
 
 
 @pytest.fixture
-def sensor(workspace: Workspace, instance: dg.DagsterInstance) -> Iterator[Sensor]:
+def sensor(workspace: Workspace, instance: dg.DagsterInstance) -> Sensor:
     workspace.corpus(yaml=YAML, files=PAGES)
-    yield Sensor(workspace, instance)
+    return Sensor(workspace, instance)
 
 
 def test_a_source_that_was_never_refreshed_is_a_change(sensor: Sensor) -> None:

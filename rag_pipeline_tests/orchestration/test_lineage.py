@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -90,7 +91,7 @@ def test_code_references_lead_to_the_stage_and_to_the_corpus_file(workspace: Wor
     for stage in names.STAGES:
         references = specs(workspace)[stage].metadata["dagster/code_references"].code_references
         function, file = references
-        line = open(function.file_path, encoding="utf-8").read().splitlines()[function.line_number :]
+        line = Path(function.file_path).read_text(encoding="utf-8").splitlines()[function.line_number :]
         assert any(found.startswith(f"def {function.label}(") for found in line[:2])
         assert file.file_path == str(folder / "corpus.yaml")
 
