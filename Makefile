@@ -31,10 +31,10 @@ test-slow: $(READY)  ## the tests that kill processes or take minutes
 $(MODELS)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(MODELS)
 	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--editable '.[pipeline,litellm,local,sentence-transformers,models-test,dev]'
+		--editable '.[pipeline,litellm,local,sentence-transformers,generation,models-test,dev]'
 	@touch $@
 
-test-models: $(MODELS)/.ready  ## the tests of local models, which install torch
+test-models: $(MODELS)/.ready  ## the tests of local models and of RAGAS, which install torch
 	$(MODELS)/bin/python -m pytest -m models
 
 dev: $(READY)  ## the Dagster UI on this project, at http://127.0.0.1:3000

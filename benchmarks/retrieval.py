@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Retrieval quality on BEIR-layout folders:
 
-    python benchmarks/retrieval.py DIR… [--embedding PROVIDER[:MODEL]] [--rerank NAME[:MODEL]]
+    python benchmarks/retrieval.py DIR… [--embedding PROVIDER[:MODEL]] [--rerank NAME[:MODEL]] [--chunking YAML]
 
 A folder holds corpus.jsonl, queries.jsonl and qrels.tsv. It is refreshed in the default configuration into a temporary store
 (or into the folder given as --data, which is kept); every judged query is asked in each mode, and with each reranker over
@@ -43,7 +43,7 @@ def embedding_yaml(choice: str) -> str:
     return json.dumps({"provider": provider, **({"model": model} if model else {})})
 
 
-def refreshed(folder: Path, root: Path, embedding: str, retrieval: str) -> tuple[Index, QuerySet]:
+def refreshed(folder: Path, root: Path, embedding: str, retrieval: str, chunking: str) -> tuple[Index, QuerySet]:
     """The index of a folder and its query set."""
     name = "c_" + re.sub(r"[^a-z0-9]+", "_", "_".join(folder.resolve().parts[-2:]).lower())
     corpus = root / "corpora" / name
@@ -53,6 +53,7 @@ def refreshed(folder: Path, root: Path, embedding: str, retrieval: str) -> tuple
         f"fields: {{id: _id, title: title, text: text}}}}\n"
         f"embedding: {embedding_yaml(embedding)}\n"
         f"retrieval: {retrieval}\n"
+        f"chunking: {chunking}\n"
         f"evaluation: {{queries: {json.dumps(str(folder.resolve() / 'queries.jsonl'))}, "
         f"qrels: {json.dumps(str(folder.resolve() / 'qrels.tsv'))}}}\n",
         encoding="utf-8",
@@ -80,13 +81,16 @@ def main() -> None:
     parser.add_argument(
         "--retrieval", default="{}", metavar="YAML", help="the corpora's `retrieval:`, such as '{fusion: rrf}'"
     )
+    parser.add_argument(
+        "--chunking", default="{}", metavar="YAML", help="the corpora's `chunking:`, such as '{strategy: semantic}'"
+    )
     parser.add_argument("--queries", type=int, metavar="N", help="only the first N judged queries")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="keep the stores there, to measure again")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         for folder in arguments.folders:
             root = arguments.data or Path(temporary)
-            index, queries = refreshed(folder, root, arguments.embedding, arguments.retrieval)
+            index, queries = refreshed(folder, root, arguments.embedding, arguments.retrieval, arguments.chunking)
             judged = list(queries.qrels)[: arguments.queries]
             counts = index.manifest.counts
             print(f"{folder}: {counts.documents} documents, {counts.chunks} chunks, {len(judged)} queries")

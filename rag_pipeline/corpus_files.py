@@ -141,6 +141,8 @@ def _fault_lines(error: ValidationError) -> Iterator[str]:
         match fault["type"]:
             case "extra_forbidden":
                 yield f"{key}: unknown key; expected one of {', '.join(_known_keys(fault['loc']))}"
+            case "default_factory_not_called":
+                pass  # a default that follows from another key, which has its own line
             case "missing":
                 yield f"{key}: required, but not there"
             case "value_error":

@@ -11,7 +11,9 @@
     │   │   ├── CredentialsError       a provider's key is missing or was refused
     │   │   ├── RefusedTextError       a provider took all texts but some, which are named
     │   │   └── IdentityMismatchError  two vector spaces would be compared
+    │   ├── ContextLineError       a chat model refuses for good to write context lines
     │   ├── RerankingError         a reranker cannot be loaded, or refuses its input for good
+    │   ├── GenerationError        a chat model refuses what it is asked for good, or no query could be judged
     │   ├── BudgetError            a refresh would spend more than it may
     │   ├── StoreError             what lies under the data root is not what a manifest names
     │   │   └── SnapshotNotFoundError
@@ -66,8 +68,16 @@ class IdentityMismatchError(EmbeddingError):
     """Vectors of two embedder identities would be compared."""
 
 
+class ContextLineError(TerminalError):
+    """A chat model refuses for good to write the context line of chunks."""
+
+
 class RerankingError(TerminalError):
     """A reranker cannot be loaded, or refuses its input for good."""
+
+
+class GenerationError(TerminalError):
+    """A chat model refuses what it is asked for good, answers what cannot be used, or no query could be judged."""
 
 
 class BudgetError(TerminalError):
@@ -100,6 +110,7 @@ class MissingExtraError(TerminalError):
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
+        self.package, self.extra, self.purpose = package, extra, purpose
         super().__init__(
             f"{purpose} needs {package}: install this project with its extra `{extra}`, from a checkout with "
             f"pip install '.[{extra}]'"

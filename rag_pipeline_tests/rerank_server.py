@@ -1,8 +1,9 @@
 """A server that answers rerank and chat requests as providers do, on 127.0.0.1, with faults that a test asks for.
 
 Rerank: Cohere (``/v1/rerank``, ``/v2/rerank``), Jina and vLLM (``/v1/rerank``), Voyage (``/v1/rerank``, ``top_k`` and
-``data``). Chat: OpenAI's ``/v1/chat/completions``, for requests of the judge. A text scores the share of the query's
-words that it holds, so that a test knows the right order. Requests that the real APIs would refuse are answered 400.
+``data``). Chat: OpenAI's ``/v1/chat/completions``, for requests of the judge and for context lines. A text scores the share
+of the query's words that it holds, so that a test knows the right order. Requests that the real APIs would refuse are
+answered 400.
 """
 
 from __future__ import annotations
@@ -82,12 +83,24 @@ def _rerank_answer(request: Request) -> dict[str, Any]:
 
 def _chat_answer(request: Request) -> dict[str, Any]:
     asked = json.loads(request.body["messages"][1]["content"])
+    if "passage" in asked:
+        request.texts = [asked["passage"]]
+        return _chat_message(request, written_line(asked["title"], asked["passage"]))
     request.texts = [passage["text"] for passage in asked["passages"]]
     grades = [
         {"passage": passage["passage"], "grade": round(10 * score(asked["query"], passage["text"]))}
         for passage in asked["passages"]
     ]
-    message = {"role": "assistant", "content": json.dumps({"grades": grades})}
+    return _chat_message(request, json.dumps({"grades": grades}))
+
+
+def written_line(title: str, passage: str) -> str:
+    """What is answered to whoever asks for a context line: it holds a word that is in no passage."""
+    return f"Zanzibar, where {title or 'a page without title'} says {len(passage)} letters."
+
+
+def _chat_message(request: Request, content: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": content}
     return {
         "id": "c-1",
         "object": "chat.completion",

@@ -42,6 +42,13 @@ ONLY_IN: dict[str, set[str]] = {
     "docutils": {"parsing"},
     "selectolax": {"parsing"},
     "chardet": {"parsing"},
+    "pypdfium2": {"parsing"},
+    "pypdf": {"parsing"},
+    "office_oxide": {"parsing"},
+    "python_calamine": {"parsing"},
+    "oxmsg": {"parsing"},
+    "striprtf": {"parsing"},
+    "msoffcrypto": {"parsing"},
     "tokenizers": {"embedding"},
     "safetensors": {"embedding"},
     "Stemmer": {"index"},
@@ -54,6 +61,7 @@ ONLY_IN: dict[str, set[str]] = {
     "onnxruntime": {"embedding", "reranking"},
     "huggingface_hub": {"embedding"},
     "transformers": {"embedding"},
+    "ragas": {"evaluation"},
     "torch": set(),
 }
 

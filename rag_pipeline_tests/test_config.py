@@ -125,6 +125,40 @@ def test_a_small_size_alone_brings_an_overlap_that_fits(workspace: Workspace) ->
     assert config.chunking.overlap < config.chunking.size
 
 
+@pytest.mark.parametrize(
+    ("chunking", "expected"),
+    [
+        ("{}", ("recursive", 480, 64)),
+        ("{strategy: semantic}", ("semantic", 480, 0)),
+        ("{strategy: parent-child}", ("parent-child", 160, 0, 480)),
+        ("{strategy: parent-child, size: 100, overlap: 20}", ("parent-child", 100, 20, 300)),
+    ],
+)
+def test_defaults_of_chunking_follow_from_its_strategy(
+    workspace: Workspace, chunking: str, expected: tuple[object, ...]
+) -> None:
+    config = load_corpus(workspace.corpus(yaml=f"source: {{path: files}}\nchunking: {chunking}\n")).chunking
+    assert (config.strategy, config.size, config.overlap, config.parent_size)[: len(expected)] == expected
+
+
+@pytest.mark.parametrize(
+    ("chunking", "message"),
+    [
+        ("{parent_size: 900}", "chunking.parent_size: expected with strategy: parent-child only, not with recursive"),
+        ("{percentile: 90}", "chunking.percentile: expected with strategy: semantic only, not with recursive"),
+        ("{strategy: semantic, overlap: 9}", "chunking.overlap: expected 0 or nothing with strategy: semantic"),
+        ("{strategy: parent-child, parent_size: 100}", "chunking.parent_size: expected at least size (160), got 100"),
+        ("{context: llm}", "chunking: expected context_model with context: llm, such as 'openai/gpt-4o-mini'"),
+        ("{context_model: openai/x}", "chunking.context_model: expected with context: llm only"),
+        ("{context: llm, context_model: a/b, context_api_base: 'http://u:p@h/'}", "chunking.context_api_base: expected an"),
+        ("{strategy: clever}", "chunking.strategy: expected one of recursive, semantic or parent-child, got 'clever'"),
+    ],
+)
+def test_keys_of_chunking_that_do_not_belong_together_are_refused(workspace: Workspace, chunking: str, message: str) -> None:
+    (line,) = faults(workspace, f"source: {{path: files}}\nchunking: {chunking}\n").splitlines()
+    assert message in line
+
+
 @pytest.mark.parametrize("name", ["Docs", "1docs", "my-docs", "embeddings"])
 def test_a_folder_whose_name_cannot_be_a_corpus_is_refused(workspace: Workspace, name: str) -> None:
     assert "expected [a-z]" in faults(workspace, "source: {path: files}\n", name)

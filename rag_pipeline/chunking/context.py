@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rag_pipeline.config import ContextLine
 from rag_pipeline.contracts import HEADING_SEPARATOR
 
 LONGEST_CONTEXT = 200
 """In characters. A title that is a whole paragraph by mistake must not drown the chunks below it."""
+
+
+def context_of(kind: ContextLine, title: str | None, heading_path: Sequence[str]) -> str:
+    """The line that a corpus wants; for ``llm`` the one of title and headings, which a model's line comes to stand for."""
+    if kind == "none":
+        return ""
+    return context_line(title, () if kind == "title" else heading_path)
 
 
 def context_line(title: str | None, heading_path: Sequence[str]) -> str:
@@ -27,12 +35,12 @@ def context_line(title: str | None, heading_path: Sequence[str]) -> str:
         return line
     if len(names) == 2:
         room = LONGEST_CONTEXT - len(HEADING_SEPARATOR)
-        inner = _clipped(names[1], max(room - len(names[0]), room // 2))
-        return f"{_clipped(names[0], room - len(inner))}{HEADING_SEPARATOR}{inner}"
-    return _clipped(line, LONGEST_CONTEXT)
+        inner = clipped(names[1], max(room - len(names[0]), room // 2))
+        return f"{clipped(names[0], room - len(inner))}{HEADING_SEPARATOR}{inner}"
+    return clipped(line, LONGEST_CONTEXT)
 
 
-def _clipped(name: str, length: int) -> str:
+def clipped(name: str, length: int) -> str:
     """The beginning of a name, up to a space if there is one in its last quarter."""
     if len(name) <= length:
         return name

@@ -54,6 +54,7 @@ class TokenSums:
     def __init__(self, text: str, tokenizer: Tokenizer) -> None:
         self._ends: Offsets
         self._ends, tokens = tokenizer.pieces(text)
+        self._starts: Offsets = np.append(0, self._ends)
         self._sums: Offsets = np.append(0, np.cumsum(tokens))
 
     def before(self, starts: Offsets) -> Offsets:
@@ -63,7 +64,7 @@ class TokenSums:
         more there, as it does where the tokenizer puts a space before every text.
         """
         pieces = np.searchsorted(self._ends, starts, "right")
-        between = np.append(0, self._ends)[pieces] == starts
+        between = self._starts[pieces] == starts
         return np.asarray(self._sums[pieces] - between)
 
     def through(self, stops: Offsets) -> Offsets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from rag_pipeline.cli import generation
 from rag_pipeline.cli.output import print_json, print_line, print_table
 from rag_pipeline.config import corpora_root, data_root
 from rag_pipeline.query import Index
@@ -16,6 +17,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("corpus")
     parser.add_argument("--snapshot", type=int, metavar="N", help="a kept snapshot instead of the one that is served")
+    generation.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -24,7 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
     from rag_pipeline.evaluation import SHOWN_METRICS, load_query_set, measured, summary
     from rag_pipeline.index.store import CorpusStore
 
+    generation.check_arguments(arguments)
     corpus = find_corpus(corpora_root(), arguments.corpus)
+    if arguments.generation:
+        return generation.run(arguments, corpus)
     queries = load_query_set(corpus) if corpus.evaluation.queries is not None else None
     index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
     results = measured(CorpusStore(data_root(), corpus.name), index, queries)

@@ -31,6 +31,9 @@ owners: []                         # ["team:docs", "a.person@example.com"]
 # `rag-pipeline search {name} QUERY --where "year >= 2024"` needs {{year: int}} here.
 metadata: {{}}
 
+# What reading one PDF or Office document may cost; ocr and passwords name functions of your own (package.module:function).
+# parsing: {{seconds: 10, memory_mb: 768, workers: 2, ocr: "my_team.scans:recognise", passwords: "my_team.vault:find"}}
+
 # chunking: {{size: 480, overlap: 64}}   # tokens of the embedding model; without it 480, or what the model takes
 
 embedding: {{provider: static}}      # static: built in, deterministic, no network

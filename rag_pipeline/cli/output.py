@@ -18,10 +18,11 @@ def print_json(value: Any) -> None:
     sys.stdout.buffer.flush()
 
 
-def print_line(text: str = "") -> None:
-    """One line of text on stdout, whatever the terminal's encoding can show of it."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+def print_line(text: str = "", stderr: bool = False) -> None:
+    """One line of text, whatever the terminal's encoding can show of it."""
+    stream = sys.stderr if stderr else sys.stdout
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -54,6 +55,15 @@ def console(stderr: bool = False) -> Any:
 def short_time(moment: datetime) -> str:
     """A time in the zone of this machine, to the minute."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def money(cost: float | None) -> str:
+    """An amount in dollars; None is one that nobody knows."""
+    if cost is None:
+        return "cost unknown"
+    if not cost:
+        return "no cost"
+    return f"{cost:.4f} USD" if cost >= 0.0001 else "less than 0.0001 USD"
 
 
 def _cell(value: Any) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from rag_pipeline.cli.output import print_json, print_line
+from rag_pipeline.cli.output import money, print_json, print_line
 from rag_pipeline.config import CorpusConfig, corpora_root, data_root
 from rag_pipeline.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from rag_pipeline.orchestration import RefreshOutcome
+    from rag_pipeline.refresh import Reporter
 
 _FAILURES_SHOWN = 10
 
@@ -56,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
             wait_seconds=arguments.wait,
             retries=0,  # whoever waits at a terminal is told at once
         )
-        outcome = run_refresh(corpus, settings, _reporter(arguments))
+        with _progress(arguments) as reporter:
+            outcome = run_refresh(corpus, settings, reporter)
         outcomes.append(outcome)
         if outcome.error is not None:
             sys.stderr.write(f"rag-pipeline: {outcome.error}\n")
@@ -65,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif not arguments.json:
             print_line(_summary(outcome))
             _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
+            _print_context_lines(outcome)
             _print_language(outcome, automatic=corpus.lexical.language == "auto")
             _print_failures(outcome)
             _print_evaluation(outcome)
@@ -88,11 +92,12 @@ def _chosen(names: list[str]) -> list[CorpusConfig]:
     return corpora
 
 
-def _reporter(arguments: argparse.Namespace) -> Any:
-    from rag_pipeline.refresh import Silent
+def _progress(arguments: argparse.Namespace) -> AbstractContextManager[Reporter]:
+    """Bars on a terminal; elsewhere a line on stderr now and then, when a stage goes on for long."""
+    from rag_pipeline.refresh import Lines
 
     if arguments.json or not sys.stderr.isatty():
-        return Silent()
+        return nullcontext(Lines(lambda line: print_line(line, stderr=True)))
     from rag_pipeline.cli.progress import TerminalProgress
 
     return TerminalProgress()
@@ -121,22 +126,16 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
             print_line(
                 f"  {plan.documents_to_chunk} documents to cut, {plan.chunks_to_add} new chunks, "
                 f"{plan.texts_to_embed} texts to embed with {plan.embedder} "
-                f"({plan.tokens_to_embed} tokens, {_money(plan.cost_usd)})"
+                f"({plan.tokens_to_embed} tokens, {money(plan.cost_usd)})"
             )
+        if plan.context_lines_to_write:
+            print_line(f"  {plan.context_lines_to_write} context lines to be written, whose tokens are not counted here")
         for reason in plan.reasons:
             print_line(f"  {reason}")
         if plan.stops is not None:
             head = "the refresh" if plan.stops.startswith("would stop") else "the refresh would stop:"
             print_line(f"{plan.corpus}: {head} {plan.stops}")
     return 1 if any(plan.stops is not None for plan in plans) else 0
-
-
-def _money(cost: float | None) -> str:
-    if cost is None:
-        return "cost unknown"
-    if not cost:
-        return "no cost"
-    return f"{cost:.4f} USD" if cost >= 0.0001 else "less than 0.0001 USD"
 
 
 def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
@@ -152,7 +151,24 @@ def _print_embedder(outcome: RefreshOutcome, automatic: bool) -> None:
     if values["identity_before"] is not None:
         print_line(f"  the embedder is now {values['identity']}, before {values['identity_before']}")
     if values["cost_usd"] != 0:
-        print_line(f"  {values['tokens']} tokens sent to {values['identity']}, {_money(values['cost_usd'])}")
+        print_line(f"  {values['tokens']} tokens sent to {values['identity']}, {money(values['cost_usd'])}")
+
+
+def _print_context_lines(outcome: RefreshOutcome) -> None:
+    """What a chat model wrote, and what it cost."""
+    report = outcome.reports.get("chunks")
+    values = report.model_dump() if report is not None else {}
+    if values.get("context_lines_written"):
+        cost = money(values["context_cost_usd"])
+        print_line(f"  {values['context_lines_written']} context lines written, {values['context_tokens']} tokens, {cost}")
+    if values.get("context_lines_missing"):
+        print_line(f"  {values['context_lines_missing']} context lines are missing; the next refresh asks for them again")
+
+
+def _cost(embeddings: dict[str, Any], chunks: dict[str, Any] | None) -> float | None:
+    """What embedding and context lines cost together; None where one is not known."""
+    costs = (embeddings["cost_usd"], chunks["context_cost_usd"] if chunks else 0.0)
+    return None if None in costs else sum(costs)
 
 
 def _print_language(outcome: RefreshOutcome, automatic: bool) -> None:
@@ -174,6 +190,11 @@ def _print_failures(outcome: RefreshOutcome) -> None:
         print_line(f"  not read: {failure['source']}: {failure['reason']}{kept}")
     if len(failures) > _FAILURES_SHOWN:
         print_line(f"  … and {len(failures) - _FAILURES_SHOWN} more; --json lists all")
+    incomplete = _outcome_json(outcome)["incomplete"]
+    for document in incomplete[:_FAILURES_SHOWN]:
+        print_line(f"  read in part: {document['source']}: {document['reason']}")
+    if len(incomplete) > _FAILURES_SHOWN:
+        print_line(f"  … and {len(incomplete) - _FAILURES_SHOWN} more; --json lists all")
 
 
 def _print_evaluation(outcome: RefreshOutcome) -> None:
@@ -222,10 +243,11 @@ def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "snapshot": snapshot["snapshot"] if snapshot else None,
         "documents": counts,
         "failures": documents["failures"] if documents else [],
+        "incomplete": documents["incomplete"] if documents else [],
         "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,
         "embedded": embeddings["embedded"] if embeddings else None,
         "cached": embeddings["cached"] if embeddings else None,
-        "cost_usd": embeddings["cost_usd"] if embeddings else None,
+        "cost_usd": _cost(embeddings, chunks) if embeddings else None,
         "tokens": embeddings["tokens"] if embeddings else None,
         "embedder": embeddings["identity"] if embeddings else None,
         "language": reports["bm25_index"]["language"] if "bm25_index" in reports else None,

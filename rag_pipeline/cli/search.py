@@ -15,6 +15,7 @@ from rag_pipeline.query import Explanation, Hit, Index, RerankEffect
 from rag_pipeline.query.index import MODES
 
 _LINES_SHOWN = 4
+_NEIGHBOUR_LINES = 2
 _JSON_FIELDS = {
     "rank", "score", "source", "document_id", "chunk_id", "text", "metadata", "title", "heading_path", "page", "sources",
 }  # fmt: skip
@@ -36,7 +37,11 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
         parser.add_argument("--where", metavar="SQL", help="a condition such as \"path LIKE 'ops/%%'\"")
         parser.add_argument("--rerank", metavar="NAME", help=_RERANK)
         parser.add_argument("--snapshot", type=int, metavar="N", help="a kept snapshot instead of the one that is served")
-        if name == "explain":
+        if name == "search":
+            parser.add_argument(
+                "--neighbours", type=int, default=0, metavar="N", help="show N passages before and after each hit too"
+            )
+        else:
             parser.add_argument("--expect", metavar="DOCUMENT_ID", help="show why this document is not among the hits")
         parser.set_defaults(run=run)
 
@@ -44,9 +49,11 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
 def run_search(arguments: argparse.Namespace) -> int:
     index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
     with warnings_on_stderr():
-        hits = index.search(arguments.query, arguments.k, arguments.mode, arguments.where, arguments.rerank)
+        hits = index.search(
+            arguments.query, arguments.k, arguments.mode, arguments.where, arguments.rerank, arguments.neighbours
+        )
     if arguments.json:
-        print_json({**_head(index, arguments), "hits": [hit.model_dump(mode="json", include=_JSON_FIELDS) for hit in hits]})
+        print_json({**_head(index, arguments), "hits": [_hit_json(hit) for hit in hits]})
         return 0
     if not hits:
         print_line("nothing found")
@@ -89,7 +96,14 @@ def _head(index: Index, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _explanation_json(explanation: Explanation) -> dict[str, Any]:
     values = explanation.model_dump(mode="json", exclude={"hit"})
-    return {**explanation.hit.model_dump(mode="json", include=_JSON_FIELDS), **values}
+    return {**_hit_json(explanation.hit), **values}
+
+
+def _hit_json(hit: Hit) -> dict[str, Any]:
+    """A hit with the fields that every hit has, and those of parents and neighbours where there are any."""
+    values = hit.model_dump(mode="json", include=_JSON_FIELDS)
+    given = {name for name in ("matched", "before", "after") if getattr(hit, name)}
+    return {**values, **hit.model_dump(mode="json", include=given)}
 
 
 def _print_title(hit: Hit) -> None:
@@ -102,12 +116,20 @@ def _print_title(hit: Hit) -> None:
 
 def _print_hit(hit: Hit) -> None:
     _print_title(hit)
+    for passage in hit.before:
+        _print_text(passage.text, "  <  ", _NEIGHBOUR_LINES)
     # The heading stands beside the source already.
-    text = re.sub(r"\A#+ .*\n", "", hit.text.strip()) or hit.text
-    width = max(min(shutil.get_terminal_size((110, 24)).columns, 110) - 5, 30)
-    for line in textwrap.wrap(" ".join(text.split()), width, max_lines=_LINES_SHOWN, placeholder=" …"):
-        print_line(f"     {line}")
+    shown = hit.matched.text if hit.matched is not None else hit.text
+    _print_text(re.sub(r"\A#+ .*\n", "", shown.strip()) or shown, "     ", _LINES_SHOWN)
+    for passage in hit.after:
+        _print_text(passage.text, "  >  ", _NEIGHBOUR_LINES)
     print_line()
+
+
+def _print_text(text: str, margin: str, lines: int) -> None:
+    width = max(min(shutil.get_terminal_size((110, 24)).columns, 110) - len(margin), 30)
+    for line in textwrap.wrap(" ".join(text.split()), width, max_lines=lines, placeholder=" …"):
+        print_line(f"{margin}{line}")
 
 
 def _print_explanation(explanation: Explanation, mode: str) -> None:

@@ -1,12 +1,20 @@
 """corpus.yaml -> CorpusConfig, one module a section: strict, frozen, every fault of a file reported at once."""
 
 from rag_pipeline.config.addresses import plain_address
-from rag_pipeline.config.chunking import DEFAULT_OVERLAP, ChunkingConfig
+from rag_pipeline.config.chunking import DEFAULT_OVERLAP, ChunkingConfig, ContextLine
 from rag_pipeline.config.corpus import CorpusConfig, SafetyConfig
 from rag_pipeline.config.deployment import DEPLOYMENT_VARIABLES, Deployment
 from rag_pipeline.config.embedding import HOSTED_PROVIDERS, BudgetConfig, EmbedderConfig, EmbeddingConfig, Provider
-from rag_pipeline.config.evaluation import EVALUATED_DOCUMENTS, METRICS, EvaluationConfig, GateValue, MetricName
+from rag_pipeline.config.evaluation import (
+    EVALUATED_DOCUMENTS,
+    METRICS,
+    EvaluationConfig,
+    GateValue,
+    GenerationConfig,
+    MetricName,
+)
 from rag_pipeline.config.metadata import FILTER_COLUMNS, MetadataName, MetadataType
+from rag_pipeline.config.parsing import ParsingConfig
 from rag_pipeline.config.retrieval import HOSTED_RERANKERS, LexicalConfig, RerankerName, RetrievalConfig
 from rag_pipeline.config.roots import (
     CORPORA_VARIABLE,
@@ -37,6 +45,7 @@ __all__ = [
     "STRICT_VARIABLE",
     "BudgetConfig",
     "ChunkingConfig",
+    "ContextLine",
     "CorpusConfig",
     "Deployment",
     "EmbedderConfig",
@@ -46,11 +55,13 @@ __all__ = [
     "FieldMapping",
     "FreshnessConfig",
     "GateValue",
+    "GenerationConfig",
     "Glob",
     "LexicalConfig",
     "MetadataName",
     "MetadataType",
     "MetricName",
+    "ParsingConfig",
     "Provider",
     "RerankerName",
     "RetrievalConfig",

@@ -12,6 +12,7 @@ from rag_pipeline.config.chunking import ChunkingConfig
 from rag_pipeline.config.embedding import BudgetConfig, EmbeddingConfig
 from rag_pipeline.config.evaluation import EvaluationConfig
 from rag_pipeline.config.metadata import MetadataName, MetadataType, _check_metadata_names
+from rag_pipeline.config.parsing import ParsingConfig
 from rag_pipeline.config.retrieval import LexicalConfig, RetrievalConfig
 from rag_pipeline.config.roots import CORPUS_FILE, NAME_PATTERN
 from rag_pipeline.config.schedule import ExecutionConfig, FreshnessConfig, ScheduleConfig
@@ -53,6 +54,7 @@ class CorpusConfig(Strict):
     metadata: Annotated[dict[MetadataName, MetadataType], AfterValidator(_check_metadata_names)] = Field(
         default_factory=dict
     )
+    parsing: ParsingConfig = ParsingConfig()
     chunking: ChunkingConfig = ChunkingConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
     budget: BudgetConfig = BudgetConfig()

@@ -22,6 +22,11 @@ _STORE_COLUMNS = frozenset(
         "text_hash",
         "content_hash",
         "row_key",
+        "parent_position",
+        "parent_start",
+        "parent_end",
+        "parent_hash",
+        "parent_text",
     }
 )
 

@@ -30,17 +30,26 @@ HOSTED_RERANKERS = frozenset({"litellm", "llm"})
 """Rerankers that are asked over a network, through LiteLLM. They have no default model."""
 
 
+BM25_WEIGHTS = {"static": 0.7, "hash": 0.9}
+BM25_WEIGHT_OF_MODELS = 0.5
+"""The share of BM25 in hybrid searches by who makes the vectors, measured (docs/adr/0020-fusion-auto.md): the better they
+tell what a text is about, the more they count."""
+
+
 class RetrievalConfig(Strict):
     """How the two arms of a hybrid search become one list, and what ranks its best anew.
 
-    ``convex`` sums normalised scores, ``bm25_weight`` for BM25 and the rest for vectors. ``rrf`` sums reciprocal ranks;
-    ``rrf_k`` is the constant of Cormack et al., SIGIR 2009. ``rerank`` names the reranker of hybrid searches, which sees
-    the best ``rerank_candidates``; ``rerank_weight`` is its share of the score that ranks them, the rest is fusion's.
-    With ``rerank_on_failure: fused`` a reranker that fails leaves fusion's order, with a warning. See docs/reranking.md.
+    ``auto`` and ``convex`` sum normalised scores, ``bm25_weight`` for BM25 and the rest for vectors; None takes the weight that
+    measured well for the kind of embedder. ``auto`` has it tuned where the corpus's own query set is large enough. ``rrf`` sums
+    reciprocal ranks; ``rrf_k`` is the constant of Cormack et al., SIGIR 2009.
+
+    ``rerank`` names the reranker of hybrid searches, which sees the best ``rerank_candidates``; ``rerank_weight`` is its share
+    of the score that ranks them, the rest is fusion's. With ``rerank_on_failure: fused`` a reranker that fails leaves fusion's
+    order, with a warning. See docs/reranking.md.
     """
 
-    fusion: Literal["convex", "rrf"] = "convex"
-    bm25_weight: float = Field(default=0.7, ge=0, le=1)
+    fusion: Literal["auto", "convex", "rrf"] = "auto"
+    bm25_weight: float | None = Field(default=None, ge=0, le=1)
     rrf_k: int = Field(default=60, ge=1)
     rerank: RerankerName = "none"
     rerank_model: str | None = Field(default=None, min_length=1)
@@ -52,6 +61,12 @@ class RetrievalConfig(Strict):
     rerank_api_base: str | None = None
     rerank_timeout_seconds: float = Field(default=30, gt=0)
     rerank_on_failure: Literal["error", "fused"] = "error"
+
+    def for_embedder(self, provider: str) -> RetrievalConfig:
+        """The same with the weight that holds for vectors of a provider where none was named."""
+        if self.bm25_weight is not None:
+            return self
+        return self.model_copy(update={"bm25_weight": BM25_WEIGHTS.get(provider, BM25_WEIGHT_OF_MODELS)})
 
     @field_validator("rerank_model")
     @classmethod

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
-from rag_pipeline.contracts import Contract
-from rag_pipeline.evaluation.evaluate import Evaluation, ask, summary
+from rag_pipeline.contracts import WRITTEN_LINES, Contract, SnapshotContent
+from rag_pipeline.evaluation.asking import ask
+from rag_pipeline.evaluation.evaluate import Evaluation, summary
 from rag_pipeline.evaluation.gates import DEFAULT_METRIC, compare_metric, paired_results
 from rag_pipeline.evaluation.query_set import QuerySet
 from rag_pipeline.evaluation.results import Results
@@ -68,7 +71,7 @@ def compare_snapshots(
         documents_removed=tuple(sorted(old.documents.keys() - new.documents.keys())),
         chunks_added=len(new_chunks - old_chunks),
         chunks_removed=len(old_chunks - new_chunks),
-        configuration_changed=tuple(part for part in parts if getattr(old, part) != getattr(new, part)),
+        configuration_changed=tuple(part for part in parts if _configured(old, part) != _configured(new, part)),
         moved=_moved(before, after, queries) if queries is not None else (),
         figures=(summary(before, results[0]), summary(after, results[1])) if results is not None else None,
         comparisons=_compared(*results) if results is not None else {},
@@ -78,6 +81,12 @@ def compare_snapshots(
 def _compared(before: Results, after: Results) -> dict[str, Comparison]:
     found = {mode: list(paired_results(before, after, mode)) for mode in after.modes if mode in before.modes}
     return {mode: compare_metric(pairs, DEFAULT_METRIC) for mode, pairs in found.items() if pairs}
+
+
+def _configured(content: SnapshotContent, part: str) -> Any:
+    """A part of the configuration, without what a model made of it."""
+    values = getattr(content, part)
+    return {name: value for name, value in values.items() if name != WRITTEN_LINES} if part == "chunking" else values
 
 
 def _moved(before: Index, after: Index, queries: QuerySet) -> tuple[MovedQuery, ...]:

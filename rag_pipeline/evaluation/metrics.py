@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 SHOWN_METRICS = ("ndcg@10", "recall@10", "recall@100", "precision@10", "mrr@10", "map@100")
 """The metrics that every evaluation reports."""
 
@@ -29,6 +32,21 @@ def ndcg(ranked: Ranked, grades: Grades, k: int) -> float:
     ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k]
     best = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(ideal, 1))
     return gain / best if best else 0.0
+
+
+def ndcg_of_ranks(ranks: npt.NDArray[np.int64], grades: Sequence[int], k: int) -> npt.NDArray[np.float64]:
+    """:func:`ndcg` of many lists at once.
+
+    Args:
+        ranks: the ranks, from 1, of the relevant documents in each list, 0 where they are not in it; shape
+            ``(lists, documents)``.
+        grades: of these documents.
+    """
+    ideal = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(sorted(grades, reverse=True)[:k], 1))
+    seen = (ranks > 0) & (ranks <= k)
+    gains = np.where(seen, np.array(grades) / np.log2(np.maximum(ranks, 1) + 1), 0.0)
+    found: npt.NDArray[np.float64] = gains.sum(axis=1) / ideal
+    return found
 
 
 def recall(ranked: Ranked, grades: Grades, k: int) -> float:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rag_pipeline.config import CorpusConfig
 from rag_pipeline.errors import ConfigError
 from rag_pipeline.hashing import value_hash
 
 Kind: TypeAlias = Literal["queries", "known_items"]
+REFERENCE_FIELDS = ("answer", "reference")
+"""What a query's ``metadata`` may call the answer that is right."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,14 @@ class QuerySet:
     """``queries`` maps query id to text; ``qrels`` maps query id to its judged documents and their grades.
 
     Only queries with at least one document judged relevant are kept. ``kind`` tells whether a corpus's own queries are
-    asked or known items.
+    asked or known items. ``references`` maps query id to the answer that is right, for the queries that have one: retrieval
+    is judged without it, and the hash leaves it out.
     """
 
     queries: dict[str, str]
     qrels: dict[str, dict[str, int]]
     kind: Kind = "queries"
+    references: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def hash(self) -> str:
@@ -42,25 +46,41 @@ def load_query_set(corpus: CorpusConfig) -> QuerySet:
     files = corpus.evaluation
     if files.queries is None or files.qrels is None:
         raise ConfigError(f"{corpus.file}: evaluation: no query set; expected {{queries: FILE.jsonl, qrels: FILE.tsv}}")
-    queries = _read_queries(corpus.folder / files.queries)
+    queries, references = _read_queries(corpus.folder / files.queries)
     qrels = _read_qrels(corpus.folder / files.qrels)
     judged = {query: grades for query, grades in qrels.items() if query in queries and any(g > 0 for g in grades.values())}
     if not judged:
         raise ConfigError(f"{corpus.file}: evaluation: no query of queries has a relevant document in qrels")
-    return QuerySet({query: queries[query] for query in judged}, judged)
+    kept = {query: references[query] for query in judged if query in references}
+    return QuerySet({query: queries[query] for query in judged}, judged, references=kept)
 
 
-def _read_queries(file: Path) -> dict[str, str]:
-    queries = {}
+def configured_queries(corpus: CorpusConfig) -> QuerySet | None:
+    """The query set of a corpus, or None where corpus.yaml names none."""
+    return load_query_set(corpus) if corpus.evaluation.queries is not None else None
+
+
+def _read_queries(file: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Texts and reference answers by query id."""
+    queries, references = {}, {}
     for number, line in enumerate(_lines(file), 1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
             queries[str(record["_id"])] = str(record["text"])
+            reference = _reference(record.get("metadata"))
         except (ValueError, KeyError, TypeError):
             raise ConfigError(f'{file}:{number}: expected {{"_id": "…", "text": "…"}}, got {line[:60]!r}') from None
-    return queries
+        if reference is not None:
+            references[str(record["_id"])] = reference
+    return queries, references
+
+
+def _reference(metadata: Any) -> str | None:
+    """The reference answer of a query's metadata. Query sets of others keep all sorts of things there."""
+    given = [metadata.get(name) for name in REFERENCE_FIELDS] if isinstance(metadata, dict) else []
+    return next((text for text in given if isinstance(text, str) and text.strip()), None)
 
 
 def _read_qrels(file: Path) -> dict[str, dict[str, int]]:

@@ -14,7 +14,16 @@ from typing import Any
 from rag_pipeline.contracts import Contract, Manifest
 from rag_pipeline.errors import StoreError
 from rag_pipeline.index.snapshot import manifest_file, read_manifest, read_pointer, snapshot_numbers, tag_name
-from rag_pipeline.index.store import CHUNKS, DOCUMENTS, EVALUATIONS, ITEMS, QUERY_VECTORS, VECTORS, CorpusStore
+from rag_pipeline.index.store import (
+    CHUNKS,
+    CONTEXT_LINES,
+    DOCUMENTS,
+    EVALUATIONS,
+    ITEMS,
+    QUERY_VECTORS,
+    VECTORS,
+    CorpusStore,
+)
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import delete_keys, read
 from rag_pipeline.write_points import reached
@@ -44,7 +53,7 @@ def maintain(store: CorpusStore, keep_snapshots: int, keep_days: int | None) -> 
     dropped = drop_snapshots(store, keep_snapshots, keep_days)
     files = delete_spare_files(store)
     drop_evaluations(store)
-    tables = (ITEMS, DOCUMENTS, CHUNKS, VECTORS, EVALUATIONS, QUERY_VECTORS)
+    tables = (ITEMS, DOCUMENTS, CONTEXT_LINES, CHUNKS, VECTORS, EVALUATIONS, QUERY_VECTORS)
     compacted = tuple(name for name in tables if _compact(store.table(name)))
     return Maintenance(snapshots_dropped=tuple(dropped), files_deleted=files, tables_compacted=compacted)
 

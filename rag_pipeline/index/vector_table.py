@@ -51,25 +51,46 @@ _COLUMNS: dict[str, pa.DataType] = {
 }
 
 
-def plain_columns(metadata: Mapping[str, MetadataType]) -> dict[str, pa.DataType]:
+PARENT_COLUMNS: dict[str, pa.DataType] = {
+    "parent_position": pa.int32(),
+    "parent_start": pa.int64(),
+    "parent_end": pa.int64(),
+    "parent_hash": pa.string(),
+    "parent_text": pa.large_utf8(),
+}
+"""Of tables whose chunks have parents, the larger spans that hits show, and of no others.
+
+``parent_position`` is the position of the parent's first chunk, whose row alone holds the parent's text; ``parent_hash`` is
+the hash of that text.
+"""
+
+
+def plain_columns(metadata: Mapping[str, MetadataType], parents: bool = False) -> dict[str, pa.DataType]:
     """All columns but the vector, whose width the embedder decides."""
-    return {**_COLUMNS, **{name: ARROW_TYPES[kind] for name, kind in metadata.items()}}
+    declared = {name: ARROW_TYPES[kind] for name, kind in metadata.items()}
+    return {**_COLUMNS, **(PARENT_COLUMNS if parents else {}), **declared}
 
 
-def vector_schema(identity: EmbedderIdentity, metadata: Mapping[str, MetadataType]) -> pa.Schema:
-    """The schema of a corpus's vector table.
+def vector_schema(identity: EmbedderIdentity, metadata: Mapping[str, MetadataType], parents: bool = False) -> pa.Schema:
+    """The schema of a corpus's vector table; with ``parents`` the one for chunks that have parents.
 
     ``row_key`` is the hash over everything that a document's rows were made from. The schema's own metadata names the
     layout and the embedder identity: vectors of two identities never lie in one table.
     """
-    fields = plain_columns(metadata).items()
+    fields = plain_columns(metadata, parents).items()
+    layout = [VECTOR_TABLE_VERSION, identity.key, dict(metadata), *(["parents"] if parents else [])]
     return pa.schema(
         [*fields, ("vector", pa.list_(pa.float32(), identity.dimensions))],
         metadata={
-            LAYOUT_KEY: value_hash([VECTOR_TABLE_VERSION, identity.key, dict(metadata)]).encode(),
+            LAYOUT_KEY: value_hash(layout).encode(),
             IDENTITY_KEY: identity.model_dump_json().encode(),
         },
     )
+
+
+def has_parents(table: Any) -> bool:
+    """Whether the chunks of a table, the chunks table or a vector table, have parents."""
+    return "parent_hash" in table.schema.names
 
 
 def same_layout(table: Any, schema: pa.Schema) -> bool:
@@ -92,5 +113,5 @@ def identity_of(table: Any) -> EmbedderIdentity | None:
 
 def filter_columns(schema: pa.Schema) -> list[str]:
     """The columns that a filter may name: the common ones and the corpus's declared metadata."""
-    internal = set(_COLUMNS) | {"vector"}
+    internal = {*_COLUMNS, *PARENT_COLUMNS, "vector"}
     return [*FILTER_COLUMNS, *(name for name in schema.names if name not in internal)]

@@ -59,7 +59,7 @@ def _run_stage(
     settings: RefreshSettings = getattr(context.resources, names.SETTINGS_RESOURCE)
     started = time.perf_counter()
     with failures_for_people(settings, context.retry_number):
-        refresh = settings.context(corpus, context.run.run_id)
+        refresh = settings.context(corpus, context.run.run_id, context.log)
         report = stage.run(refresh)
         version = data_version(refresh, stage.name, report)
     refresh.reporter.record(corpus.name, stage.name, report)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from rag_pipeline.contracts import Contract
+from rag_pipeline.contracts import Contract, TunedFusion
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.columns import column_lineage, column_schema
 from rag_pipeline.orchestration.keys import CorpusKeys
 from rag_pipeline.refresh import RefreshContext
-from rag_pipeline.refresh.reports import DocumentChange, DocumentsReport, EvaluationReport, FailedDocument, VectorTableReport
+from rag_pipeline.refresh.reports import DocumentChange, DocumentsReport, EvaluationReport, VectorTableReport
 from rag_pipeline.refresh.samples import sampled_chunks
 
 _TABLES = {
@@ -22,10 +22,13 @@ _TABLES = {
     names.EVALUATION: "evaluations",
 }
 _ROW_COUNTS = {names.DOCUMENTS: "total", names.CHUNKS: "total", names.VECTOR_TABLE: "rows", names.BM25_INDEX: "chunks"}
-_FAILURES_SHOWN = 20
+_ROWS_SHOWN = 20
 _CHARACTERS_SHOWN = 80
-_WHEN_THERE = {"turned_from", "identity_before"}
-"""Shown when they say something: most runs keep their embedder."""
+_SHOWN_OTHERWISE = {"failures", "incomplete", "figures", "fusion"}
+_WHEN_THERE = {
+    "turned_from", "identity_before", "context_lines_written", "context_lines_missing", "context_tokens", "context_cost_usd",
+}  # fmt: skip
+"""Shown when they say something: most runs keep their embedder, most corpora have no context lines of a model."""
 
 _SUMMARY = {
     "documents_unchanged": (names.DOCUMENTS, "unchanged"),
@@ -36,19 +39,26 @@ _SUMMARY = {
     "embedded": (names.EMBEDDINGS, "embedded"),
     "cached": (names.EMBEDDINGS, "cached"),
     "cost_usd": (names.EMBEDDINGS, "cost_usd"),
+    "context_cost_usd": (names.CHUNKS, "context_cost_usd"),
 }
 """What `snapshot` repeats of the stages before it, so that one look at it tells what a refresh did."""
 
 
 def report_metadata(report: Contract) -> dict[str, Any]:
     """A report as metadata. Texts of documents are never part of it: names, titles and headings at the most."""
-    values = {name: value for name, value in report.model_dump(mode="json").items() if name not in ("failures", "figures")}
+    values = {name: value for name, value in report.model_dump(mode="json").items() if name not in _SHOWN_OTHERWISE}
     values = {name: value for name, value in values.items() if name not in _WHEN_THERE or value}
     if isinstance(report, EvaluationReport):
         values |= {f"{mode} {name}": value for mode, figures in report.figures.items() for name, value in figures.items()}
+        if report.fusion is not None:
+            values |= _fusion_metadata(report.fusion)
     if isinstance(report, DocumentsReport):
         if report.failures:
-            values["failures"] = _failures(report.failures)
+            rows = [(found.source, found.reason, "yes" if found.kept else "no") for found in report.failures]
+            values["failures"] = _table(("source", "reason", "earlier version kept"), rows, cut=False)
+        if report.incomplete:
+            missing = [(document.source, document.reason) for document in report.incomplete]
+            values["incomplete"] = _table(("source", "what is missing"), missing, cut=False)
         if report.sample:
             values["changes"] = _changes(report.sample)
     return values
@@ -76,28 +86,33 @@ def table_metadata(refresh: RefreshContext, keys: CorpusKeys, stage: str, report
 
 def summary_metadata(figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What a refresh did in all its stages; of stages that ran on their own nothing is known."""
-    values = {name: figures[stage].get(figure) for name, (stage, figure) in _SUMMARY.items() if stage in figures}
+    values = {name: figures[stage][figure] for name, (stage, figure) in _SUMMARY.items() if figure in figures.get(stage, {})}
     if figures.keys() >= set(names.STAGES):
         values["refresh_seconds"] = round(sum(float(figures[stage]["seconds"]) for stage in names.STAGES), 3)
     return values
 
 
-def _failures(failures: Sequence[FailedDocument]) -> dg.MarkdownMetadataValue:
-    rows = [(found.source, found.reason, "yes" if found.kept else "no") for found in failures[:_FAILURES_SHOWN]]
-    more = len(failures) - _FAILURES_SHOWN
-    return _table(("source", "reason", "earlier version kept"), rows, f"\n… and {more} more" if more > 0 else "", cut=False)
+def _fusion_metadata(fusion: TunedFusion) -> dict[str, Any]:
+    return {
+        "bm25_weight": fusion.bm25_weight,
+        "bm25_weight default": fusion.default_weight,
+        "bm25_weight tuned on queries": fusion.tuned_on,
+        "bm25_weight reported on queries": fusion.reported_on,
+        f"hybrid {fusion.metric} reported": fusion.tuned_figure,
+        f"hybrid {fusion.metric} reported with the default": fusion.default_figure,
+    }
 
 
 def _changes(sample: Sequence[DocumentChange]) -> dg.MarkdownMetadataValue:
     return _table(("change", "source", "title"), [(change.change, change.source, change.title or "") for change in sample])
 
 
-def _table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], below: str = "", cut: bool = True
-) -> dg.MarkdownMetadataValue:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], cut: bool = True) -> dg.MarkdownMetadataValue:
     lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
-    lines += [f"| {' | '.join(_cell(value, cut) for value in row)} |" for row in rows]
-    return dg.MetadataValue.md("\n".join([*lines, below] if below else lines))
+    lines += [f"| {' | '.join(_cell(value, cut) for value in row)} |" for row in rows[:_ROWS_SHOWN]]
+    if len(rows) > _ROWS_SHOWN:
+        lines.append(f"\n… and {len(rows) - _ROWS_SHOWN} more")
+    return dg.MetadataValue.md("\n".join(lines))
 
 
 def _cell(value: object, cut: bool) -> str:

@@ -14,10 +14,13 @@ from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.pool_watch import PoolWatch
-from rag_pipeline.refresh import RefreshContext, Reporter, Silent
+from rag_pipeline.refresh import Lines, RefreshContext, Reporter, Several, Silent
 
 listener: ContextVar[Reporter] = ContextVar("listener", default=Silent())  # noqa: B039 (it holds no state)
 """Who hears of the progress of a run in this process: Dagster makes resources anew for each run, so none can carry it."""
+
+_SECONDS_BETWEEN_EVENTS = 15.0
+"""How often a stage at work writes its progress into the run's events, which Dagster keeps."""
 
 
 class CorpusStores(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -81,6 +84,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     _contexts: dict[str, RefreshContext] = PrivateAttr(default_factory=dict)
     _watches: list[PoolWatch] = PrivateAttr(default_factory=list)
     _instance: dg.DagsterInstance | None = PrivateAttr(default=None)
+    _log: dg.DagsterLogManager | None = PrivateAttr(default=None)
 
     def __init__(self, **values: Any) -> None:
         # Dagster 1.13 puts None in the place of a nested resource that is not given, whatever default the field has.
@@ -90,15 +94,19 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Dagster calls this at the start of a run."""
         self._instance = context.instance
 
-    def context(self, corpus: CorpusConfig, run_id: str) -> RefreshContext:
+    def context(self, corpus: CorpusConfig, run_id: str, log: dg.DagsterLogManager | None = None) -> RefreshContext:
         """What a stage works with, the same for all stages of a run that share a process.
 
         The first stage takes the corpus's lock, which the run then keeps.
+
+        Args:
+            log: of the step that asks; its progress goes there.
 
         Raises:
             ConfigError: the deployment's settings cannot be.
             LockedError: another refresh of the corpus is at work.
         """
+        self._log = log
         if corpus.name not in self._contexts:
             root = data_root(self.data) if self.data else self.stores.root()
             deployed = self.embedders.applied(corpus)
@@ -110,12 +118,16 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
                 allow_deletes=self.allow_deletes,
                 accept_drop=self.accept_drop,
                 run_id=run_id,
-                reporter=listener.get(),
+                reporter=Several((listener.get(), Lines(self._say, _SECONDS_BETWEEN_EVENTS, always_end=True))),
             )
             pool = names.pool_name(corpus.embedding.provider)
             if pool is not None and self._instance is not None and not self._instance.is_ephemeral:
                 self._watches.append(PoolWatch(self._instance, corpus.name, pool, run_id))
         return self._contexts[corpus.name]
+
+    def _say(self, line: str) -> None:
+        if self._log is not None:
+            self._log.info(line)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Dagster calls this at the end of a run, or of a step where steps are processes of their own."""

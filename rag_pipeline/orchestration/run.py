@@ -46,11 +46,11 @@ class _Recording:
         self._reporter = reporter
         self.reports: dict[str, Contract] = {}
 
-    def begin(self, corpus: str, stage: str, total: int | None, unit: str) -> None:
-        self._reporter.begin(corpus, stage, total, unit)
+    def begin(self, corpus: str, stage: str, total: int | None, unit: str, total_bytes: int | None = None) -> None:
+        self._reporter.begin(corpus, stage, total, unit, total_bytes)
 
-    def advance(self, amount: int, note: str = "") -> None:
-        self._reporter.advance(amount, note)
+    def advance(self, amount: int, note: str = "", size: int = 0, failures: int = 0) -> None:
+        self._reporter.advance(amount, note, size, failures)
 
     def end(self, summary: str) -> None:
         self._reporter.end(summary)

@@ -1,4 +1,4 @@
-"""Readable text, written block by block, for formats whose markup is not text itself (HTML, reStructuredText)."""
+"""Readable text, written block by block, for formats whose markup is not text itself (HTML, PDF, Office)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 from rag_pipeline.contracts import Parsed, Span
 from rag_pipeline.errors import ParseError
 from rag_pipeline.parsing.encoding import clean
-from rag_pipeline.parsing.sections import Heading, build_sections
+from rag_pipeline.parsing.no_text import ONLY_MARKUP
+from rag_pipeline.parsing.sections import Heading, PageStart, build_sections
+from rag_pipeline.parsing.tables import table_parts
+from rag_pipeline.parsing.typography import plain_letters
 
 _DEEPEST_HEADING = 6
 _FENCE_LINES = re.compile(r"^\s*(`{3,})", re.MULTILINE)
@@ -26,23 +29,39 @@ class TextBuilder:
         self._length = 0
         self._tight = False
         self._headings: list[Heading] = []
+        self._pages: list[PageStart] = []
+        self._page_due: int | None = None
         self._atoms: list[Span] = []
+        self._losses: list[str] = []
 
-    def block(self, text: str, *, tight: bool = False) -> None:
-        """Add a paragraph, or with ``tight`` an item of a list."""
-        text = clean(text)
-        if text.strip():
-            self._append(text, tight)
+    def page(self, number: int) -> None:
+        """What follows stands on this page, slide or sheet; they count from 1."""
+        self._page_due = number
+
+    def loss(self, what: str) -> None:
+        """Note what of the document could not be read."""
+        self._losses.append(what)
+
+    def block(self, text: str, *, tight: bool = False) -> int | None:
+        """Add a paragraph, or with ``tight`` an item of a list. Returns where it starts, None where it is blank."""
+        text = plain_letters(clean(text))
+        return self._append(text, tight)[0] if text.strip() else None
 
     def heading(self, level: int, title: str) -> None:
         """Add a heading on a line of its own, written in Markdown's style.
 
         Levels count from 1; 0 is the title of a page, which stands above all of them.
         """
-        title = " ".join(clean(title).split())
+        title = " ".join(plain_letters(clean(title)).split())
         if title:
             start, end = self._append(f"{'#' * max(1, min(level, _DEEPEST_HEADING))} {title}", tight=False)
             self._headings.append(Heading(start, end, level, title))
+
+    def heading_at(self, start: int, level: int, title: str) -> None:
+        """Note a heading that stands in the text already, not before the last one noted."""
+        title = " ".join(plain_letters(clean(title)).split())
+        if title and (not self._headings or start >= self._headings[-1].start):
+            self._headings.append(Heading(start, start, level, title))
 
     def code(self, text: str, language: str = "") -> None:
         """Add a code block in a fence, its lines as they are."""
@@ -53,10 +72,9 @@ class TextBuilder:
             self._atoms.append(Span(**self._span(f"{fence}{language}\n{text}\n{fence}")))
 
     def rows(self, rows: Sequence[Sequence[str]]) -> None:
-        """Add a table, a line a row and ``|`` between cells."""
-        lines = [" | ".join(cells).strip(" |") for cells in rows if any(cells)]
-        if lines:
-            self._atoms.append(Span(**self._span(clean("\n".join(lines)))))
+        """Add a table, a line a row and ``|`` between cells; its first row is repeated where the table is long."""
+        for part in table_parts(rows):
+            self._atoms.append(Span(**self._span(plain_letters(clean(part)))))
 
     @property
     def top_heading(self) -> str | None:
@@ -76,14 +94,15 @@ class TextBuilder:
         """
         text = "".join(self._parts)
         if not text.strip():
-            raise ParseError("holds markup, but no text")
+            raise ParseError(ONLY_MARKUP)
         return Parsed(
             text=text,
             media_type=media_type,
             title=title,
-            sections=build_sections(text, self._headings),
+            sections=build_sections(text, self._headings, self._pages),
             atoms=tuple(self._atoms),
             metadata=metadata,
+            losses=tuple(self._losses),
         )
 
     def _span(self, text: str) -> dict[str, int]:
@@ -92,11 +111,14 @@ class TextBuilder:
 
     def _append(self, text: str, tight: bool) -> tuple[int, int]:
         if self._parts:
-            separator = "\n" if tight and self._tight else "\n\n"
+            separator = "\n" if tight and self._tight and self._page_due is None else "\n\n"
             self._parts.append(separator)
             self._length += len(separator)
         self._tight = tight
         start = self._length
+        if self._page_due is not None:
+            self._pages.append(PageStart(start, self._page_due))
+            self._page_due = None
         self._parts.append(text)
         self._length += len(text)
         return start, self._length

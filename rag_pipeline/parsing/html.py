@@ -11,6 +11,7 @@ from rag_pipeline.parsing.html_content import everything, find_content
 from rag_pipeline.parsing.html_limits import limit_markup
 from rag_pipeline.parsing.html_render import page_title, render, says_title
 from rag_pipeline.parsing.html_tree import HtmlTree
+from rag_pipeline.parsing.no_text import ONLY_MARKUP
 
 MEDIA_TYPE = "text/html"
 
@@ -25,13 +26,9 @@ def parse_html(html: str) -> Parsed:
     Raises:
         ParseError: the page shows no text.
     """
-    try:
-        from selectolax.lexbor import LexborHTMLParser
-    except ImportError:
-        raise MissingExtraError("selectolax", "pipeline", "Reading HTML") from None
-    parser = LexborHTMLParser(limit_markup(html))
+    parser = _parser(html)
     if parser.root is None:
-        raise ParseError("holds markup, but no text")
+        raise ParseError(ONLY_MARKUP)
     title = page_title(parser)
     tree = HtmlTree(parser.root)
     for content in (find_content(tree), everything(tree)):
@@ -42,7 +39,23 @@ def parse_html(html: str) -> Parsed:
         render(tree, content, builder)
         if builder.blocks > blocks:
             return builder.build(MEDIA_TYPE, title or builder.top_heading, _metadata(parser))
-    raise ParseError("holds markup, but no text")
+    raise ParseError(ONLY_MARKUP)
+
+
+def write_html(html: str, builder: TextBuilder) -> None:
+    """Write all that a piece of HTML shows: a chapter of a book, or the body of a message."""
+    parser = _parser(html)
+    if parser.root is not None:
+        tree = HtmlTree(parser.root)
+        render(tree, everything(tree), builder)
+
+
+def _parser(html: str) -> Any:
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError:
+        raise MissingExtraError("selectolax", "pipeline", "Reading HTML") from None
+    return LexborHTMLParser(limit_markup(html))
 
 
 def _metadata(parser: Any) -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""Headings -> the sections of a document."""
+"""Headings and page starts -> the sections of a document."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,8 +21,15 @@ class Heading(NamedTuple):
     title: str
 
 
-def build_sections(text: str, headings: Sequence[Heading]) -> tuple[Section, ...]:
-    """Cut a text at its headings.
+class PageStart(NamedTuple):
+    """Where the text of a page begins; pages count from 1."""
+
+    start: int
+    page: int
+
+
+def build_sections(text: str, headings: Sequence[Heading], pages: Sequence[PageStart] = ()) -> tuple[Section, ...]:
+    """Cut a text at its headings and pages.
 
     A section begins at its heading and ends where the next one begins; what stands before the first heading has the
     path ``()``. A heading with nothing below it but a deeper heading gets no section of its own: the deeper section
@@ -45,4 +53,20 @@ def build_sections(text: str, headings: Sequence[Heading]) -> tuple[Section, ...
         start = heading.start if waiting is None else waiting
         sections.append(Section(start=start, end=end, heading_path=tuple(opened.title for opened in open_headings)))
         waiting = None
-    return tuple(sections)
+    return _cut_at_pages(text, sections, pages) if pages else tuple(sections)
+
+
+def _cut_at_pages(text: str, sections: Sequence[Section], pages: Sequence[PageStart]) -> tuple[Section, ...]:
+    starts = [page.start for page in pages]
+    pieces: list[Section] = []
+    for section in sections:
+        start = section.start
+        place = bisect_right(starts, start)
+        while start < section.end:
+            end = min(section.end, starts[place]) if place < len(starts) else section.end
+            page = pages[place - 1].page if place else None
+            if _NOT_WHITE.search(text, start, end):
+                pieces.append(Section(start=start, end=end, heading_path=section.heading_path, page=page))
+            start = end
+            place += 1
+    return tuple(pieces)

@@ -11,16 +11,22 @@ PDF = "PDF document"
 WORD, EXCEL, POWERPOINT = "Word document (.docx)", "Excel workbook (.xlsx)", "PowerPoint presentation (.pptx)"
 OLD_WORD, OLD_EXCEL = "Word document (.doc)", "Excel workbook (.xls)"
 OLD_POWERPOINT, OUTLOOK = "PowerPoint presentation (.ppt)", "Outlook message (.msg)"
-OPEN_DOCUMENT, EPUB, RTF = "OpenDocument file", "EPUB book", "RTF document"
-ZIP, MAIL, IMAGE = "ZIP archive", "e-mail message", "image"
+OPEN_TEXT, OPEN_SHEET = "OpenDocument text (.odt)", "OpenDocument spreadsheet (.ods)"
+OPEN_SLIDES, OPEN_DOCUMENT = "OpenDocument presentation (.odp)", "OpenDocument file"
+EPUB, RTF = "EPUB book", "RTF document"
+ZIP, MAIL, MAILBOX, IMAGE = "ZIP archive", "e-mail message", "mailbox", "image"
 VECTOR_IMAGE = "SVG image"
+NOTEBOOK = "notebook"
 ENCRYPTED = "password-protected Office document"
+DAMAGED_ZIP = "damaged or truncated ZIP archive or Office document"
 
 NAMED_KINDS = {
-    ".pdf": PDF, ".docx": WORD, ".docm": WORD, ".dotx": WORD, ".xlsx": EXCEL, ".xlsm": EXCEL, ".xlsb": EXCEL,
-    ".pptx": POWERPOINT, ".pptm": POWERPOINT, ".ppsx": POWERPOINT, ".doc": OLD_WORD, ".xls": OLD_EXCEL,
-    ".ppt": OLD_POWERPOINT, ".msg": OUTLOOK, ".odt": OPEN_DOCUMENT, ".ods": OPEN_DOCUMENT, ".odp": OPEN_DOCUMENT,
-    ".epub": EPUB, ".rtf": RTF, ".zip": ZIP, ".jar": ZIP, ".whl": ZIP, ".eml": MAIL, ".mbox": MAIL,
+    ".pdf": PDF, ".docx": WORD, ".docm": WORD, ".dotx": WORD, ".dotm": WORD,
+    ".xlsx": EXCEL, ".xlsm": EXCEL, ".xlsb": EXCEL, ".xltx": EXCEL,
+    ".pptx": POWERPOINT, ".pptm": POWERPOINT, ".ppsx": POWERPOINT, ".potx": POWERPOINT,
+    ".doc": OLD_WORD, ".xls": OLD_EXCEL, ".ppt": OLD_POWERPOINT, ".msg": OUTLOOK,
+    ".odt": OPEN_TEXT, ".ods": OPEN_SHEET, ".odp": OPEN_SLIDES, ".epub": EPUB, ".rtf": RTF,
+    ".zip": ZIP, ".jar": ZIP, ".whl": ZIP, ".eml": MAIL, ".mbox": MAILBOX, ".ipynb": NOTEBOOK,
     ".gz": "gzip archive", ".tgz": "gzip archive", ".bz2": "bzip2 archive", ".xz": "xz archive", ".7z": "7-Zip archive",
     ".zst": "Zstandard archive", ".rar": "RAR archive", ".tar": "tar archive", ".parquet": "Parquet file",
     ".png": IMAGE, ".jpg": IMAGE, ".jpeg": IMAGE, ".gif": IMAGE, ".webp": IMAGE, ".bmp": IMAGE, ".tif": IMAGE,
@@ -32,8 +38,10 @@ NAMED_KINDS = {
 }  # fmt: skip
 """What a name promises, for the kinds that are not read as text."""
 
-WRITTEN_KINDS = frozenset({MAIL, VECTOR_IMAGE})
-"""Kinds that are text to look at, and known by their name alone."""
+OFFICE_KINDS = frozenset({
+    WORD, EXCEL, POWERPOINT, OLD_WORD, OLD_EXCEL, OLD_POWERPOINT, OPEN_TEXT, OPEN_SHEET, OPEN_SLIDES, RTF, ENCRYPTED,
+})  # fmt: skip
+"""Programs write one of these under the name of another, and open it all the same."""
 
 # (offset, magic bytes, kind) after the lists of libmagic and of the formats' specifications.
 _MAGIC = (
@@ -60,10 +68,35 @@ _OLE2_STREAMS = (
     ("PowerPoint Document", OLD_POWERPOINT), ("Workbook", OLD_EXCEL), ("Book", OLD_EXCEL),
 )  # fmt: skip
 _ZIP_FOLDERS = (("word/", WORD), ("xl/", EXCEL), ("ppt/", POWERPOINT))
+_CONTENT_TYPES = "[Content_Types].xml"
+_MAIN_PARTS = (
+    (b"wordprocessingml", WORD), (b"ms-word.", WORD), (b"spreadsheetml", EXCEL), (b"ms-excel.", EXCEL),
+    (b"presentationml", POWERPOINT), (b"ms-powerpoint.", POWERPOINT),
+)  # fmt: skip
+_MAIN_PART = re.compile(
+    rb"ContentType=[\"']application/[\w.+-]*?(?:document|sheet|presentation|slideshow|template)\.(?:\w+\.)*main\+xml"
+)
+_OPEN_KINDS = (
+    (b"opendocument.text", OPEN_TEXT),
+    (b"opendocument.spreadsheet", OPEN_SHEET),
+    (b"opendocument.presentation", OPEN_SLIDES),
+)
+_LONGEST_CONTENT_TYPES = 4 * 1024**2
 _PDF_HEAD_BYTES = 1024  # readers accept the header anywhere in the first kilobyte
+_FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
+_MAIL_FIELDS = re.compile(
+    rb"^(?:from|to|date|subject|message-id|received|return-path|mime-version|content-type|delivered-to|reply-to):",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MAIL_HEAD_BYTES = 64 * 1024
 _PDF_HEAD = re.compile(rb"(?:\A|[\r\n])\s*%PDF-[0-9]")
 _NOT_TEXT = re.compile(rb"[\x00-\x06\x0e-\x1a]")
 _GIT_LFS = b"version https://git-lfs.github.com/spec/"
+
+
+def is_container(data: bytes) -> bool:
+    """Whether a file begins as a PDF, an archive, an OLE2 file or RTF does: the kinds whose readers are complex."""
+    return data.startswith((b"PK", _OLE2, b"{\\rtf")) or _PDF_HEAD.search(data[:_PDF_HEAD_BYTES]) is not None
 
 
 def kind_of(data: bytes) -> str | None:
@@ -96,13 +129,35 @@ def kind_of(data: bytes) -> str | None:
 def _zip_kind(data: bytes) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = archive.namelist()
-            if "mimetype" in names and archive.getinfo("mimetype").file_size < 200:
-                mimetype = archive.read("mimetype")
-                if b"epub" in mimetype:
-                    return EPUB
-                if b"opendocument" in mimetype:
-                    return OPEN_DOCUMENT
+            names = set(archive.namelist())
+            mimetype = _small_member(archive, names, "mimetype", 200)
+            types = _small_member(archive, names, _CONTENT_TYPES, _LONGEST_CONTENT_TYPES)
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zlib.error):
-        return "damaged or truncated ZIP archive or Office document"
-    return next((kind for folder, kind in _ZIP_FOLDERS if any(name.startswith(folder) for name in names)), ZIP)
+        return DAMAGED_ZIP
+    if b"epub" in mimetype or "META-INF/container.xml" in names:
+        return EPUB
+    if b"opendocument" in mimetype:
+        return next((kind for mark, kind in _OPEN_KINDS if mark in mimetype), OPEN_DOCUMENT)
+    main = _MAIN_PART.search(types)
+    if main is not None:
+        return next((kind for mark, kind in _MAIN_PARTS if mark in main[0]), ZIP)
+    if types:
+        return next((kind for folder, kind in _ZIP_FOLDERS if any(name.startswith(folder) for name in names)), ZIP)
+    return ZIP
+
+
+def _small_member(archive: zipfile.ZipFile, names: set[str], name: str, most: int) -> bytes:
+    if name not in names:
+        return b""
+    with archive.open(name) as member:
+        return member.read(most)
+
+
+def is_mail(data: bytes) -> bool:
+    """Whether a file begins with the head of a message, after the line that begins it in a mailbox."""
+    head = re.split(rb"\r?\n\r?\n", data[:_MAIL_HEAD_BYTES].lstrip(b"\xef\xbb\xbf\r\n"), maxsplit=1)[0]
+    lines = [line for line in re.split(rb"\r?\n", head) if not line.startswith((b" ", b"\t"))]
+    if lines and lines[0].startswith((b"From ", b">From ")):
+        lines.pop(0)
+    fields = sum(1 for line in lines if _MAIL_FIELDS.match(line))
+    return bool(fields) and all(_FIELD.match(line) for line in lines[:-1])

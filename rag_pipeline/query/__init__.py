@@ -3,7 +3,7 @@
 Start at :meth:`Index.open`.
 """
 
-from rag_pipeline.contracts import Hit
+from rag_pipeline.contracts import Hit, Passage
 from rag_pipeline.query.explanation import (
     ArmScore,
     Explanation,
@@ -21,6 +21,7 @@ __all__ = [
     "Hit",
     "Index",
     "MissingExplanation",
+    "Passage",
     "Place",
     "RerankEffect",
     "TermPresence",

@@ -48,10 +48,23 @@ class RerankEffect(Contract):
     failure: str | None = None
 
 
+class AppliedFusion(Contract):
+    """How both arms became one list: ``bm25_weight`` is BM25's part of the sum, None for ``rrf``.
+
+    ``origin`` tells where it comes from: named in corpus.yaml, the default for the embedder, or tuned on the corpus's own
+    queries.
+    """
+
+    method: Literal["convex", "rrf"]
+    bm25_weight: float | None
+    origin: Literal["configured", "default", "tuned"]
+
+
 class Explanation(Contract):
     """A hit, its place in each arm, and the terms that made its BM25 score.
 
-    Contributions sum to ``fused_score``, which is the hit's score where no reranker gave it another.
+    Contributions sum to ``fused_score``, which is the hit's score where no reranker gave it another. ``fusion`` is None
+    where one arm alone was asked.
     """
 
     hit: Hit
@@ -60,6 +73,7 @@ class Explanation(Contract):
     terms: tuple[TermScore, ...]
     candidates_per_arm: int
     fused_score: float
+    fusion: AppliedFusion | None = None
     rerank: RerankEffect | None = None
 
 

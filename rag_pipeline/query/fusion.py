@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups
+from rag_pipeline.config import RetrievalConfig
+from rag_pipeline.contracts import TunedFusion
+from rag_pipeline.query.explanation import AppliedFusion
+from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups, rounded
+
+ARMS = ("vector", "bm25")
+
+
+def fusion_of(retrieval: RetrievalConfig, tuned: TunedFusion | None) -> AppliedFusion:
+    """How a snapshot's hybrid searches fuse.
+
+    Args:
+        retrieval: as its manifest holds it.
+        tuned: what its own queries chose.
+    """
+    if retrieval.fusion == "rrf":
+        return AppliedFusion(method="rrf", bm25_weight=None, origin="configured")
+    if retrieval.fusion == "auto" and tuned is not None:
+        return AppliedFusion(method="convex", bm25_weight=tuned.bm25_weight, origin="tuned")
+    origin: Literal["configured", "default"] = "default" if retrieval.fusion == "auto" else "configured"
+    return AppliedFusion(method="convex", bm25_weight=retrieval.bm25_weight, origin=origin)
 
 
 class Fused(NamedTuple):
@@ -50,6 +70,11 @@ class Candidates(NamedTuple):
     cosine: Floats | None
     bm25: Floats
 
+    def parts(self) -> Floats:
+        """Both arms' scores brought to 0..1, the dense arm's first, shape ``(2, len(rows))``."""
+        dense = _stretched(self.cosine) if self.cosine is not None else np.zeros(len(self.rows))
+        return np.stack([dense, _by_greatest(self.bm25)])
+
 
 def convex_combination(
     arms: list[Ranking], candidates: Candidates, bm25_weight: float, groups: TextGroups, count: int
@@ -64,8 +89,7 @@ def convex_combination(
     """
     if not len(candidates.rows):
         return []
-    dense = _stretched(candidates.cosine) if candidates.cosine is not None else np.zeros(len(candidates.rows))
-    parts = np.stack([(1.0 - bm25_weight) * dense, bm25_weight * _by_greatest(candidates.bm25)])
+    parts = candidates.parts() * np.array([[1.0 - bm25_weight], [bm25_weight]])
     ranking = groups.best(candidates.rows, parts.sum(axis=0), count)
     places = [{code: rank for rank, code in enumerate(groups.codes[arm.rows].tolist(), 1)} for arm in arms]
     at = np.searchsorted(candidates.rows, ranking.rows)
@@ -73,6 +97,36 @@ def convex_combination(
         Fused(row, float(parts[:, index].sum()), tuple(ranks.get(code) for ranks in places), tuple(parts[:, index].tolist()))
         for row, index, code in zip(ranking.rows.tolist(), at.tolist(), groups.codes[ranking.rows].tolist(), strict=True)
     ]
+
+
+def convex_places(candidates: Candidates, bm25_weights: Floats, groups: TextGroups) -> Ints:
+    """The place of each candidate, from 0, in :func:`convex_combination` under each of many weights.
+
+    Returns:
+        Shape ``(len(bm25_weights), len(candidates.rows))``. A row whose text another row shows has the number of
+        candidates for a place, which is behind every other.
+    """
+    rows = candidates.rows
+    if not len(rows):
+        return np.zeros((len(bm25_weights), 0), dtype=np.int64)
+    # Brought into the order of ties first, a stable sort keeps it.
+    by_tie = np.argsort(groups.tie_ranks[rows])
+    dense, bm25 = candidates.parts()[:, by_tie]
+    scores = np.outer(1.0 - bm25_weights, dense) + np.outer(bm25_weights, bm25)
+    order = by_tie[np.argsort(-rounded(scores), axis=1, kind="stable")]
+    places = np.empty_like(order)
+    np.put_along_axis(places, order, np.arange(len(rows))[None, :], axis=1)
+    first = best_of_each(places, groups.codes[rows])
+    return np.where(places == first, places, len(rows))
+
+
+def best_of_each(places: Ints, codes: Ints) -> Ints:
+    """For each entry the least place among those of its row that share its code; shapes ``(n, m)`` and ``(m,)``."""
+    by_code = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[by_code], prepend=-1))
+    least = np.minimum.reduceat(places[:, by_code], starts, axis=1)
+    found: Ints = least[:, np.searchsorted(codes[by_code][starts], codes)]
+    return found
 
 
 def _by_greatest(scores: Floats) -> Floats:

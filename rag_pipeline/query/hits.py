@@ -11,17 +11,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_pipeline.contracts import Hit
+from rag_pipeline.index.vector_table import PARENT_COLUMNS
 
-HIT_COLUMNS = (
+_COLUMNS = (
     "chunk_id", "document_id", "source", "title", "heading_path", "page", "start", "end", "text", "context", "metadata",
 )  # fmt: skip
+
+
+def hit_columns(schema: pa.Schema) -> list[str]:
+    """The columns of a vector table that hits need."""
+    return [*_COLUMNS, *(name for name in PARENT_COLUMNS if name in schema.names)]
 
 
 class HitColumns(Protocol):
     """Gives the hit columns of rows by their numbers."""
 
     def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """One mapping a row, in the order asked for."""
+        """One mapping a row, in the order asked for; with the parent columns where chunks have parents."""
         ...
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
@@ -33,7 +39,7 @@ class MemoryColumns:
     """All hit columns in memory."""
 
     def __init__(self, table: pa.Table) -> None:
-        self._table = table.select(list(HIT_COLUMNS)).combine_chunks()
+        self._table = table.select(hit_columns(table.schema)).combine_chunks()
 
     def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._table.take(pa.array(numbers, pa.int64())).to_pylist()
@@ -51,12 +57,13 @@ class TableColumns:
         self._table = table
         self._row_ids = row_ids
         self._chunk_ids = chunk_ids
+        self._names = hit_columns(table.schema)
 
     def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
         if not numbers:
             return []
         found = self._table.take_row_ids([int(self._row_ids[number]) for number in numbers])
-        by_id = {row["chunk_id"]: row for row in found.select(list(HIT_COLUMNS)).to_arrow().to_pylist()}
+        by_id = {row["chunk_id"]: row for row in found.select(self._names).to_arrow().to_pylist()}
         return [by_id[self._chunk_ids[number].as_py()] for number in numbers]
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
@@ -90,4 +97,5 @@ def make_hit(rank: int, score: float, row: dict[str, Any], sources: Sequence[str
         start=row["start"],
         end=row["end"],
         sources=(row["source"], *others),
+        matched=row.get("matched"),
     )

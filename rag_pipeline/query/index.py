@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rag_pipeline.contracts import Hit, Manifest
 from rag_pipeline.errors import QueryError, StoreError
-from rag_pipeline.query.explanation import Explanation, MissingExplanation
+from rag_pipeline.query.explanation import AppliedFusion, Explanation, MissingExplanation
 
 if TYPE_CHECKING:
+    from rag_pipeline.query.ranking import Floats
+    from rag_pipeline.query.rankings import Rankings
     from rag_pipeline.query.snapshot_reader import SnapshotReader
 
 Mode: TypeAlias = Literal["hybrid", "vector", "bm25"]
@@ -76,9 +79,17 @@ class Index:
         return self._reader.manifest
 
     def search(
-        self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+        self,
+        text: str,
+        k: int = 10,
+        mode: Mode = "hybrid",
+        where: str | None = None,
+        rerank: str | None = None,
+        neighbours: int = 0,
     ) -> list[Hit]:
         """The best ``k`` chunks for a text, best first; fewer when there are not as many.
+
+        Of a corpus with parents, a hit shows the parent of the chunk that was found, and each parent once.
 
         Args:
             text: taken as words, never as query syntax. A text without a visible character finds nothing.
@@ -87,6 +98,7 @@ class Index:
             rerank: `none`, `cross-encoder`, `late-interaction`, `litellm` or `llm`, or with its model
                 `cross-encoder:BAAI/bge-reranker-base`; by default what the corpus says for hybrid searches. A hit that
                 was reranked has the reranker's score; hits beyond its candidates follow in fusion's order, with its score.
+            neighbours: so many passages before and after each hit come with it, see :meth:`context`.
 
         Raises:
             QueryError: an argument or the condition cannot be understood.
@@ -94,13 +106,36 @@ class Index:
                 `rerank_on_failure: fused`, that is a warning on the logger "rag_pipeline.query" instead.
         """
         self._check_arguments(text, k, mode)
-        return self._reader.search(text, k, mode, where, rerank)
+        self._check_neighbours(neighbours, 0)
+        return self._reader.search(text, k, mode, where, rerank, neighbours)
 
     async def asearch(
-        self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
+        self,
+        text: str,
+        k: int = 10,
+        mode: Mode = "hybrid",
+        where: str | None = None,
+        rerank: str | None = None,
+        neighbours: int = 0,
     ) -> list[Hit]:
         """:meth:`search` on a worker thread, so that the event loop goes on."""
-        return await asyncio.to_thread(self.search, text, k, mode, where, rerank)
+        return await asyncio.to_thread(self.search, text, k, mode, where, rerank, neighbours)
+
+    def context(self, hits: Sequence[Hit], neighbours: int = 1) -> list[Hit]:
+        """The same hits, each with the passages before and after it in its document, as ``before`` and ``after``.
+
+        One lookup for all hits. Text that overlaps stands once, in the passage nearer to the hit. A condition that the
+        hits were searched with does not hold for neighbours, which may be under another heading or on another page.
+
+        Args:
+            hits: of this snapshot.
+            neighbours: how many on each side, at least 1; fewer at the ends of a document.
+
+        Raises:
+            QueryError: a hit is of another snapshot, which has not the same chunks.
+        """
+        self._check_neighbours(neighbours, 1)
+        return self._reader.with_neighbours(hits, neighbours)
 
     def explain(
         self, text: str, k: int = 10, mode: Mode = "hybrid", where: str | None = None, rerank: str | None = None
@@ -123,10 +158,26 @@ class Index:
             raise QueryError(f"document_id: expected a string, got {type(document_id).__name__}")
         return explain_missing(self._reader, text, document_id, mode, where, rerank)
 
-    def document_ids(self, text: str, k: int, mode: Mode = "hybrid") -> list[str]:
+    def document_ids(self, text: str, k: int, mode: Mode = "hybrid", rerank: str | None = "none") -> list[str]:
         """The documents of the hits that :meth:`search` finds, in their order: quicker when nothing else is wanted."""
         self._check_arguments(text, k, mode)
-        return self._reader.document_ids(text, k, mode)
+        return self._reader.document_ids(text, k, mode, rerank)
+
+    def rankings(self, text: str, modes: Sequence[Mode], depth: int, bm25_weights: Floats | None = None) -> Rankings:
+        """The lists of several modes from one look of each arm, for those who measure: no filter, no reranker.
+
+        Args:
+            depth: how many chunks each arm gives, at least 100.
+            bm25_weights: makes a hybrid list under each of them instead of the fusion in force.
+        """
+        for mode in modes:
+            self._check_arguments(text, depth, mode)
+        return self._reader.rankings(text, modes, depth, bm25_weights)
+
+    @property
+    def fusion(self) -> AppliedFusion:
+        """How hybrid searches fuse both arms."""
+        return self._reader.fusion
 
     def chunk_ids(self) -> set[str]:
         """The ids of all chunks of the snapshot."""
@@ -166,3 +217,8 @@ class Index:
             raise QueryError(f"k: expected a whole number of at least 1, got {k!r}")
         if mode not in MODES:
             raise QueryError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
+
+    @staticmethod
+    def _check_neighbours(neighbours: int, least: int) -> None:
+        if isinstance(neighbours, bool) or not isinstance(neighbours, int) or neighbours < least:
+            raise QueryError(f"neighbours: expected a whole number of at least {least}, got {neighbours!r}")

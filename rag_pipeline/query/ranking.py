@@ -21,6 +21,11 @@ class Ranking(NamedTuple):
     scores: Floats
 
 
+def rounded(scores: Floats) -> Floats:
+    """Scores as they are compared: what differs by less is a tie."""
+    return np.round(scores, _DECIMALS)
+
+
 class TextGroups:
     """Which rows hold the same text, and in which order rows with equal scores stand.
 
@@ -42,7 +47,7 @@ class TextGroups:
 
     def best(self, rows: Ints, scores: Floats, count: int) -> Ranking:
         """The best ``count`` distinct texts among rows with scores, each by its best row."""
-        scores = np.round(scores, _DECIMALS)
+        scores = rounded(scores)
         wanted = count
         while True:
             wanted = min(2 * wanted, len(rows))

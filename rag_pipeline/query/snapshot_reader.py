@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,20 +16,22 @@ import pyarrow.compute as pc
 from rag_pipeline.config import LexicalConfig, RetrievalConfig, data_root
 from rag_pipeline.contracts import Hit, Manifest
 from rag_pipeline.embedding import Embedder, embedder_of
-from rag_pipeline.errors import StoreError
+from rag_pipeline.errors import QueryError, StoreError
 from rag_pipeline.index.analyzer import ANALYZER_VERSION, Analyzer
 from rag_pipeline.index.bm25 import PostingsBM25, open_bm25
 from rag_pipeline.index.snapshot import open_vector_table, read_manifest, read_pointer
 from rag_pipeline.index.store import CorpusStore
-from rag_pipeline.index.vector_table import filter_columns
+from rag_pipeline.index.vector_table import filter_columns, has_parents
 from rag_pipeline.lance import damage_as_store_error
 from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
 from rag_pipeline.query.explanation import ArmScore, Explanation, RerankEffect, TermScore
 from rag_pipeline.query.filters import RowFilter
-from rag_pipeline.query.fusion import Candidates, Fused, convex_combination, reciprocal_rank_fusion
-from rag_pipeline.query.hits import HIT_COLUMNS, HitColumns, MemoryColumns, TableColumns, indexed_text, make_hit
+from rag_pipeline.query.fusion import ARMS, Candidates, Fused, convex_combination, fusion_of, reciprocal_rank_fusion
+from rag_pipeline.query.hits import HitColumns, MemoryColumns, TableColumns, hit_columns, indexed_text, make_hit
 from rag_pipeline.query.missing import RankedRows
+from rag_pipeline.query.passages import Passages
 from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups
+from rag_pipeline.query.rankings import Rankings, arm_places, continued, fused_places, weighted_places
 from rag_pipeline.query.rerank import Reranked, Reranking, as_fused
 from rag_pipeline.query.rerank import rerank as rerank_results
 from rag_pipeline.reranking import chosen
@@ -39,7 +42,9 @@ _CANDIDATES_PER_ARM = 100
 _DEEPEST = 10_000
 """How deep each arm is looked through for a document that was expected."""
 
-_ARMS = ("vector", "bm25")
+
+def _arms_of(mode: str) -> tuple[str, ...]:
+    return ARMS if mode == "hybrid" else (mode,)
 
 
 class _Ranked(NamedTuple):
@@ -76,7 +81,8 @@ class SnapshotReader:
         self._embedder: Embedder = embedder or embedder_of(
             manifest.content.embedder, manifest.content.query_model, manifest.model_access
         )
-        self._retrieval = RetrievalConfig(**manifest.content.retrieval)
+        self._retrieval = RetrievalConfig(**manifest.content.retrieval).for_embedder(manifest.content.embedder.provider)
+        self.fusion = fusion_of(self._retrieval, manifest.fusion)
         table = open_vector_table(store, manifest)
         self._load_rows(table)
         self._load_lexical()
@@ -100,13 +106,26 @@ class SnapshotReader:
     def all_chunk_ids(self) -> set[str]:
         return set(self._chunk_ids.to_pylist())
 
-    def search(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Hit]:
-        ranked = self._rank(text, k, mode, where, rerank)
-        return self._hits(ranked)
+    def search(self, text: str, k: int, mode: str, where: str | None, rerank: str | None, neighbours: int = 0) -> list[Hit]:
+        hits = self._hits(self._rank(text, k, mode, where, rerank))
+        return self.with_neighbours(hits, neighbours) if neighbours else hits
 
-    def document_ids(self, text: str, k: int, mode: str) -> list[str]:
-        """The document of each of the best ``k`` chunks, before any reranking."""
-        ranked = self._rank(text, k, mode, None, "none")
+    def with_neighbours(self, hits: Sequence[Hit], count: int) -> list[Hit]:
+        """The same hits with what stands around them.
+
+        Raises:
+            QueryError: a hit is of another snapshot, which has not the same chunks.
+        """
+        ids = pa.array([hit.chunk_id for hit in hits], self._chunk_ids.type)
+        rows = pc.index_in(ids, value_set=self._chunk_ids)
+        if rows.null_count:
+            raise QueryError(f"hits: {self._name()} has no chunk {ids.filter(rows.is_null())[0]}; search it for them")
+        around = self.passages.around(rows.to_pylist(), count)
+        return [hit.model_copy(update=one._asdict()) for hit, one in zip(hits, around, strict=True)]
+
+    def document_ids(self, text: str, k: int, mode: str, rerank: str | None) -> list[str]:
+        """The document of each of the best ``k`` chunks."""
+        ranked = self._rank(text, k, mode, None, rerank)
         return self.columns.document_ids([one.found.row for one in ranked.reranking.results])
 
     def explain(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Explanation]:
@@ -117,7 +136,9 @@ class SnapshotReader:
     def _load_rows(self, table: Any) -> None:
         rows, dimensions = self.manifest.counts.chunks, self.manifest.content.embedder.dimensions
         vectors_fit = rows * dimensions * 4 <= self._memory_budget
-        columns = ["chunk_id", "text_hash", *(["vector"] if vectors_fit else [])]
+        parents = has_parents(table)
+        shown_hash = "parent_hash" if parents else "text_hash"
+        columns = ["chunk_id", shown_hash, *(["vector"] if vectors_fit else [])]
         with damage_as_store_error(table.name):
             loaded = table.search().select(columns).with_row_id(True).to_arrow()
         if loaded.num_rows != rows:
@@ -125,7 +146,7 @@ class SnapshotReader:
         self._row_ids: npt.NDArray[np.uint64] = loaded["_rowid"].to_numpy()
         self._chunk_ids: pa.Array = loaded["chunk_id"].combine_chunks()
         self.groups = TextGroups(
-            loaded["text_hash"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64),
+            loaded[shown_hash].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64),
             np.argsort(pc.sort_indices(self._chunk_ids).to_numpy()),
         )
         self._dense: DenseArm
@@ -137,10 +158,11 @@ class SnapshotReader:
         self.columns: HitColumns = TableColumns(table, self._row_ids, self._chunk_ids)
         if table.stats()["total_bytes"] <= self._memory_budget:
             with damage_as_store_error(table.name):
-                shown = table.search().select(list(HIT_COLUMNS)).with_row_id(True).to_arrow()
+                shown = table.search().select(hit_columns(table.schema)).with_row_id(True).to_arrow()
             ids = shown["_rowid"].to_numpy()
             by_id = np.argsort(ids)
             self.columns = MemoryColumns(shown.take(pa.array(by_id[np.searchsorted(ids[by_id], self._row_ids)])))
+        self.passages = Passages(table, self._row_ids, self.columns, parents)
 
     def _load_lexical(self) -> None:
         settings = dict(self.manifest.content.lexical)
@@ -183,7 +205,7 @@ class SnapshotReader:
         """The best ``k`` before any reranking, of the first ``depth`` of each arm."""
         mask = None if where is None else self.filter.mask(where)
         depth = max(k, _CANDIDATES_PER_ARM) if depth is None else depth
-        asked = self._ask(text, mode, mask, depth)
+        asked = self._ask(text, _arms_of(mode), mask, depth)
         if asked.matches is not None and mode == "hybrid":
             results = self._fused(asked.arms, asked.query, asked.matches, k)
         else:
@@ -192,9 +214,8 @@ class SnapshotReader:
             results = [Fused(row, score, (rank,), (score,)) for rank, (row, score) in enumerate(pairs, 1)]
         return _Ranked(as_fused(results), asked.arms, asked.terms, asked.query, mask, depth)
 
-    def _ask(self, text: str, mode: str, mask: npt.NDArray[np.bool_] | None, depth: int) -> _Asked:
-        """The first ``depth`` of each arm that a mode asks."""
-        wanted = _ARMS if mode == "hybrid" else (mode,)
+    def _ask(self, text: str, wanted: Collection[str], mask: npt.NDArray[np.bool_] | None, depth: int) -> _Asked:
+        """The first ``depth`` of each arm that is wanted."""
         terms = self.terms_of(text)
         query = self._embedder.embed_query(text) if "vector" in wanted and _visible(text) else None
         matches = self._bm25_matches(terms, mask) if "bm25" in wanted else None
@@ -204,6 +225,32 @@ class SnapshotReader:
         if matches is not None:
             arms["bm25"] = self.groups.best(*matches, depth)
         return _Asked(arms, terms, query, matches)
+
+    def rankings(self, text: str, modes: Sequence[str], depth: int, bm25_weights: Floats | None = None) -> Rankings:
+        """The chunks that the arms find among their first ``depth``, and their places in the list of each mode.
+
+        A hybrid list begins as that of a search for up to 100 results, and goes on with what a deeper look adds.
+
+        Args:
+            bm25_weights: ranks hybrid searches under each of them instead of the fusion in force; shape ``(weights,)``.
+        """
+        asked = self._ask(text, {arm for mode in modes for arm in _arms_of(mode)}, None, depth)
+        rows = np.unique(np.concatenate([arm.rows for arm in asked.arms.values()]))
+        places = {mode: arm_places(rows, asked.arms[mode]) for mode in modes if mode != "hybrid"}
+        if "hybrid" in modes and asked.matches is not None:
+            looks = [self._hybrid_places(rows, asked, cut, bm25_weights) for cut in sorted({_CANDIDATES_PER_ARM, depth})]
+            places["hybrid"] = looks[0] if len(looks) == 1 else continued(looks[0], looks[1], self.groups.codes[rows])
+        cut = any(len(arm.rows) == depth for arm in asked.arms.values())
+        return Rankings(self.columns.document_ids(rows.tolist()), places, cut)
+
+    def _hybrid_places(self, rows: Ints, asked: _Asked, depth: int, bm25_weights: Floats | None) -> Ints:
+        assert asked.matches is not None
+        arms = {name: Ranking(arm.rows[:depth], arm.scores[:depth]) for name, arm in asked.arms.items()}
+        if bm25_weights is None and self.fusion.bm25_weight is None:
+            return fused_places(rows, self._fused(arms, asked.query, asked.matches, len(rows)))
+        weights = np.array([self.fusion.bm25_weight]) if bm25_weights is None else bm25_weights
+        candidates = self._scored([arms[name] for name in ARMS], asked.query, asked.matches)
+        return weighted_places(rows, candidates, weights, self.groups)
 
     def terms_of(self, text: str) -> list[str]:
         """The terms that BM25 looks for."""
@@ -219,7 +266,7 @@ class SnapshotReader:
         settings = self._settings(mode, rerank)
         reranked = settings.rerank != "none" and _visible(text)
         depth = max(_CANDIDATES_PER_ARM, settings.rerank_candidates if reranked else 0)
-        deep = self._ask(text, mode, mask, max(depth, min(len(self._row_ids), _DEEPEST)))
+        deep = self._ask(text, _arms_of(mode), mask, max(depth, min(len(self._row_ids), _DEEPEST)))
         lists = {name: RankedRows(arm.rows.tolist(), arm.scores.tolist()) for name, arm in deep.arms.items()}
         candidates = self._candidates(text, 2 * depth, mode, where, depth).reranking
         if mode == "hybrid":
@@ -241,25 +288,32 @@ class SnapshotReader:
     def _fused(
         self, arms: dict[str, Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats], k: int
     ) -> list[Fused]:
-        ranked = [arms[name] for name in _ARMS]
-        if self._retrieval.fusion == "rrf":
+        ranked = [arms[name] for name in ARMS]
+        weight = self.fusion.bm25_weight
+        if weight is None:
             return reciprocal_rank_fusion(ranked, self.groups, self._retrieval.rrf_k, k)
-        rows = np.unique(np.concatenate([arm.rows for arm in ranked]))
+        candidates = self._scored(ranked, query, matches)
+        return convex_combination(ranked, candidates, weight, self.groups, k)
+
+    def _scored(
+        self, arms: list[Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats]
+    ) -> Candidates:
+        """The rows of both arms, each with its score in either."""
+        rows = np.unique(np.concatenate([arm.rows for arm in arms]))
         matched, scores = matches
         order = np.argsort(matched)
         at = np.minimum(np.searchsorted(matched[order], rows), max(len(matched) - 1, 0))
         found = matched[order][at] == rows if len(matched) else np.zeros(len(rows), dtype=np.bool_)
         bm25 = np.where(found, scores[order][at], 0.0) if len(matched) else np.zeros(len(rows))
         cosine = self._dense.similarities(query, rows) if query is not None and query.any() and len(rows) else None
-        candidates = Candidates(rows, cosine, bm25)
-        return convex_combination(ranked, candidates, self._retrieval.bm25_weight, self.groups, k)
+        return Candidates(rows, cosine, bm25)
 
     def _hits(self, ranked: _Ranked) -> list[Hit]:
         results = ranked.reranking.results
         like = [self.groups.rows_like(one.found.row) for one in results]
         if ranked.mask is not None:
             like = [rows[ranked.mask[rows]] for rows in like]
-        shown = self.columns.rows([one.found.row for one in results])
+        shown = self.passages.rows([one.found.row for one in results])
         doubles = sorted({int(row) for rows in like if len(rows) > 1 for row in rows})
         sources = {row: values["source"] for row, values in zip(doubles, self.columns.rows(doubles), strict=True)}
         return [
@@ -275,8 +329,8 @@ class SnapshotReader:
             "vector": _similarity(self._dense, ranked.query, found.row),
             "bm25": sum(match.contribution for match in matches) if matches else None,
         }
-        names = [name for name in _ARMS if name in ranked.arms]
-        for name in _ARMS:
+        names = [name for name in ARMS if name in ranked.arms]
+        for name in ARMS:
             place = names.index(name) if name in names else None
             scores[name] = ArmScore(
                 rank=found.ranks[place] if place is not None else None,
@@ -300,6 +354,7 @@ class SnapshotReader:
             ),
             candidates_per_arm=ranked.depth,
             fused_score=found.score,
+            fusion=self.fusion if len(found.ranks) == len(ARMS) else None,
             rerank=_effect(ranked.reranking, one),
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rag_pipeline.config import HOSTED_PROVIDERS
 from rag_pipeline.contracts import (
+    WRITTEN_LINES,
     BM25Segment,
     Counts,
     EmbeddingSpend,
@@ -16,13 +17,15 @@ from rag_pipeline.contracts import (
     ModelAccess,
     SnapshotContent,
     TableVersion,
+    TunedFusion,
 )
 from rag_pipeline.errors import ConflictError, StoreError
+from rag_pipeline.hashing import value_hash
 from rag_pipeline.index.analyzer import ANALYZER_VERSION
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read
-from rag_pipeline.refresh.chunks import chunk_keys, wanted_chunk_keys
+from rag_pipeline.refresh.chunks import settled_chunk_keys, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED, STALE
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
@@ -46,6 +49,7 @@ class Candidate:
         version: TableVersion,
         spent: EmbeddingSpend | None = None,
         evaluation: EvaluationRecord | None = None,
+        fusion: TunedFusion | None = None,
     ) -> Manifest:
         """The manifest of a snapshot with this number that holds the candidate."""
         return Manifest(
@@ -59,6 +63,7 @@ class Candidate:
             bm25=self.segments,
             counts=self.counts,
             model_access=model_access(context),
+            fusion=fusion,
             embedding=spent,
             evaluation=evaluation,
         )
@@ -87,7 +92,8 @@ def working_candidate(context: RefreshContext, stage: str) -> Candidate:
         return content, content.hash, stale, failed
 
     name = f"candidate of {context.embedder.identity.key} in {language}"
-    content, digest, stale, failed = context.found_in(name, (documents,), find)
+    chunks = store.table(CHUNKS)
+    content, digest, stale, failed = context.found_in(name, (documents, *([] if chunks is None else [chunks])), find)
     counts = Counts(
         documents=len(content.documents), stale_documents=stale, failed_documents=failed, chunks=vectors.count_rows()
     )
@@ -114,7 +120,7 @@ def check_agreement(context: RefreshContext, candidate: Candidate) -> None:
         raise StoreError(f"{context.corpus.name}: a table vanished during the refresh")
 
     def find() -> bool:
-        cut = difference(wanted_chunk_keys(context, documents), chunk_keys(context, chunks))
+        cut = difference(wanted_chunk_keys(context, documents), settled_chunk_keys(context, chunks))
         joined = difference(wanted_row_keys(context, documents, chunks), keys_by_document(vectors, "row_key"))
         return not any((*cut, *joined))
 
@@ -125,15 +131,23 @@ def check_agreement(context: RefreshContext, candidate: Candidate) -> None:
         )
 
 
+def _written_lines(context: RefreshContext) -> dict[str, str]:
+    """A hash over what stands under the lines of a chat model, which writes other ones when it is asked again."""
+    chunks = context.store.table(CHUNKS)
+    if context.chunking.context != "llm" or chunks is None:
+        return {}
+    return {WRITTEN_LINES: value_hash(sorted(set(read(chunks, ["content_hash"])["content_hash"].to_pylist())))}
+
+
 def _content(context: RefreshContext, language: str, documents: dict[str, str]) -> SnapshotContent:
     corpus = context.corpus
     lexical = corpus.lexical.model_dump(mode="json")
     return SnapshotContent(
         embedder=context.embedder.identity,
         query_model=context.embedder_config.query_model,
-        chunking=context.chunking_settings,
+        chunking={**context.chunking_settings, **_written_lines(context)},
         lexical={**lexical, "language": language, "analyzer": ANALYZER_VERSION},
-        retrieval=corpus.retrieval.model_dump(mode="json"),
+        retrieval=corpus.retrieval.for_embedder(context.embedder.identity.provider).model_dump(mode="json"),
         metadata_columns=dict(corpus.metadata),
         documents=documents,
     )

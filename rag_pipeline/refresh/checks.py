@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +31,24 @@ class CheckOutcome:
 
 
 def check_documents_readable(context: RefreshContext) -> CheckOutcome:
-    """Every document of the source could be read and parsed."""
+    """Every document of the source could be read and parsed; those of which a part is missing are named."""
     table = context.store.table(DOCUMENTS)
-    rows = read(table, ["source", "status", "reason"], f"status != '{OK}'").to_pylist() if table is not None else []
-    shown = "; ".join(f"{row['source']}: {row['reason']}" for row in rows[:5])
-    description = (
-        f"{len(rows)} documents could not be read: {shown}{'; …' if len(rows) > 5 else ''}. Mend or exclude them; "
-        "earlier versions stay served."
-        if rows
-        else "Every document could be read."
-    )
-    return CheckOutcome(not rows, description, {"unreadable": len(rows)})
+    columns = ["source", "status", "reason"]
+    rows = read(table, columns, f"status != '{OK}'").to_pylist() if table is not None else []
+    partly = read(table, columns, f"status = '{OK}' AND reason IS NOT NULL").to_pylist() if table is not None else []
+    parts = []
+    if rows:
+        parts.append(
+            f"{len(rows)} documents could not be read: {_shown(rows)}. Mend or exclude them; earlier versions stay served."
+        )
+    if partly:
+        parts.append(f"{len(partly)} documents were read in part: {_shown(partly)}.")
+    description = " ".join(parts) or "Every document could be read."
+    return CheckOutcome(not rows, description, {"unreadable": len(rows), "incomplete": len(partly)})
+
+
+def _shown(rows: list[dict[str, Any]]) -> str:
+    return "; ".join(f"{row['source']}: {row['reason']}" for row in rows[:5]) + ("; …" if len(rows) > 5 else "")
 
 
 def check_vector_rows(context: RefreshContext) -> CheckOutcome:

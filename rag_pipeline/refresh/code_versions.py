@@ -20,7 +20,7 @@ def code_versions(corpus: CorpusConfig) -> dict[str, str]:
     embedders = [_identity_fields(config) for config in corpus.embedding.chain]
     decisive: dict[str, Any] = {
         "documents": [parse_key(corpus), corpus.source.model_dump(mode="json", exclude={"verify"})],
-        "chunks": [CHUNKER_VERSION, corpus.chunking.model_dump(mode="json"), embedders],
+        "chunks": [CHUNKER_VERSION, corpus.chunking.deciding, embedders],
         "embeddings": embedders,
         "vector_table": [VECTOR_TABLE_VERSION, embedders, dict(corpus.metadata)],
         "bm25_index": [ANALYZER_VERSION, corpus.lexical.language],

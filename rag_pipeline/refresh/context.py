@@ -30,6 +30,10 @@ from rag_pipeline.refresh.progress import Reporter, Silent
 
 _CONTEXT_TOKENS = 64
 """Room for the context line above a chunk where the model's limit decides the size: 200 characters at the most."""
+_WRITTEN_CONTEXT_TOKENS = 160
+"""The same where a chat model's line of 300 characters follows."""
+PROMPT_VERSION = "1"
+"""Of the prompt for context lines: to be raised when it asks for other lines."""
 SMALLEST_CHUNK = 8
 """Tokens; what the configuration allows at the least."""
 
@@ -80,6 +84,7 @@ class RefreshContext:
     reporter: Reporter = field(default_factory=Silent)
     dry_run: bool = False
     figures: dict[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+    _spent_on_lines: list[tuple[int, float]] = field(default_factory=list, init=False, repr=False, compare=False)
     _caches: dict[str, EmbeddingCache] = field(default_factory=dict, init=False, repr=False, compare=False)
     _found: dict[str, tuple[list[tuple[str, int]], Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -107,13 +112,29 @@ class RefreshContext:
                     f"at most {most}, context line included"
                 )
             return configured
-        size = max(min(configured.size, most - _CONTEXT_TOKENS), SMALLEST_CHUNK)
-        return configured if size == configured.size else ChunkingConfig.model_validate({"size": size})
+        room = _WRITTEN_CONTEXT_TOKENS if configured.context == "llm" else _CONTEXT_TOKENS
+        size = max(min(configured.size, most - room), SMALLEST_CHUNK)
+        return configured if size == configured.size else configured.limited_to(size)
 
     @property
     def chunking_settings(self) -> dict[str, Any]:
         """What decides how a document is cut, as the manifest records it; the tokenizer comes with the embedder."""
-        return {**self.chunking.model_dump(mode="json"), "chunker": CHUNKER_VERSION}
+        settings = {**self.chunking.deciding, "chunker": CHUNKER_VERSION}
+        if self.sentence_embedder is not None:
+            settings["sentence_embedder"] = self.sentence_embedder.identity.model_dump(mode="json")
+        if self.corpus.chunking.context == "llm":
+            settings["context_prompt"] = PROMPT_VERSION
+        return settings
+
+    @cached_property
+    def sentence_embedder(self) -> Embedder | None:
+        """What compares sentences for strategy ``semantic``, None for the others: the first embedder where it runs on this
+        machine, else the static one, since every sentence would be paid for."""
+        if self.corpus.chunking.strategy != "semantic":
+            return None
+        first = self.embedders[0]
+        hosted = first.identity.provider in HOSTED_PROVIDERS
+        return embedder_for(EmbedderConfig(provider="static")) if hosted else first
 
     @cached_property
     def chunking_key(self) -> str:
@@ -199,6 +220,15 @@ class RefreshContext:
             return config
         folder = (self.corpus.folder / Path(config.model).expanduser()).resolve()
         return config.model_copy(update={"model": str(folder)}) if folder.is_dir() else config
+
+    def note_context_lines(self, tokens: int, cost_usd: float | None) -> None:
+        """What the `chunks` stage has spent on context lines, which the budget for embedding is less by."""
+        self._spent_on_lines.append((tokens, cost_usd or 0.0))
+
+    @property
+    def spent_on_context_lines(self) -> tuple[int, float]:
+        """Tokens and USD, as far as this process has spent them in this refresh."""
+        return sum(tokens for tokens, _ in self._spent_on_lines), sum(cost for _, cost in self._spent_on_lines)
 
     def embedding_cache(self, embedder: Embedder) -> EmbeddingCache:
         """The vectors of an embedder. Opened once a refresh: the hashes that it holds are read from disk."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag_pipeline.chunking import chunk_document
-from rag_pipeline.config import ChunkingConfig
 from rag_pipeline.contracts import Chunk, Parsed
 from rag_pipeline.embedding import Embedder
 from rag_pipeline.errors import ConfigError
 from rag_pipeline.refresh.context import SMALLEST_CHUNK, RefreshContext
+from rag_pipeline.refresh.context_lines import ContextWriter, CutDocument
+from rag_pipeline.refresh.document_rows import Row, parsed_of
 
 
 class _Excess(NamedTuple):
@@ -17,6 +19,20 @@ class _Excess(NamedTuple):
     tokens: int
     most: int
     embedder: Embedder
+
+
+def cut_documents(context: RefreshContext, rows: Sequence[Row], writer: ContextWriter | None) -> list[CutDocument]:
+    """The chunks of some rows of the documents table, under the lines that the writer has for them.
+
+    Raises:
+        ConfigError: see `cut_document`.
+        RagPipelineError: see `ContextWriter.apply`.
+    """
+    documents = []
+    for row in rows:
+        parsed = parsed_of(row)
+        documents.append(CutDocument(row["document_id"], parsed, cut_document(context, row["document_id"], parsed)))
+    return documents if writer is None else writer.apply(documents)
 
 
 def cut_document(context: RefreshContext, document_id: str, parsed: Parsed) -> list[Chunk]:
@@ -29,7 +45,7 @@ def cut_document(context: RefreshContext, document_id: str, parsed: Parsed) -> l
     """
     config = context.chunking
     while True:
-        chunks = chunk_document(parsed, config, context.tokenizer)
+        chunks = chunk_document(parsed, config, context.tokenizer, context.sentence_embedder)
         excess = _longest_excess(context, chunks)
         if excess is None:
             return chunks
@@ -40,7 +56,7 @@ def cut_document(context: RefreshContext, document_id: str, parsed: Parsed) -> l
                 f"{excess.chunk.end}: {excess.tokens} tokens with the context line {excess.chunk.context!r}, and "
                 f"{excess.embedder.identity} takes {excess.most}. Set chunking.size to at most {max(size, SMALLEST_CHUNK)}"
             )
-        config = ChunkingConfig.model_validate({"size": size})
+        config = config.limited_to(size)
 
 
 def _longest_excess(context: RefreshContext, chunks: list[Chunk]) -> _Excess | None:

@@ -8,11 +8,11 @@ from typing import Any
 from rag_pipeline.contracts import Contract
 from rag_pipeline.errors import StoreError
 from rag_pipeline.hashing import text_hash, value_hash
-from rag_pipeline.index.store import DOCUMENTS
+from rag_pipeline.index.store import CHUNKS, DOCUMENTS
 from rag_pipeline.index.vector_table import VECTOR_TABLE_VERSION
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read
-from rag_pipeline.refresh.chunks import wanted_chunk_keys
+from rag_pipeline.refresh.chunks import chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED
 from rag_pipeline.refresh.reports import EvaluationReport, SnapshotReport
@@ -34,9 +34,9 @@ def _documents(context: RefreshContext, _: Contract) -> str:
 
 
 def _chunks(context: RefreshContext, _: Contract) -> str:
-    """What documents are cut into follows from their layout and the chunking settings, which the keys cover."""
-    table = _table(context, DOCUMENTS)
-    return context.found_in("version of chunks", (table,), lambda: _keys_hash(wanted_chunk_keys(context, table)))
+    """What a document is cut into follows from what its chunks' key covers."""
+    table = _table(context, CHUNKS)
+    return context.found_in("version of chunks", (table,), lambda: _keys_hash(chunk_keys(context, table)))
 
 
 def _embeddings(context: RefreshContext, report: Contract) -> str:

@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import Literal
+from typing import Literal, NamedTuple, NoReturn
 
 from rag_pipeline.contracts import Document, SourceItem
 from rag_pipeline.errors import ParseError, SourceReadError
 from rag_pipeline.hashing import bytes_hash
-from rag_pipeline.parsing import parse, parse_text
+from rag_pipeline.parsing import Parsers, Parsing, parse_text
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import OK, STALE, document_row, failed_row, item_row
 from rag_pipeline.refresh.document_state import DocumentsState, KnownDocument, KnownItem, Writer, looks_unchanged, parse_key
-from rag_pipeline.refresh.reports import DocumentChange, DocumentsReport, FailedDocument, SourceListing
+from rag_pipeline.refresh.reports import DocumentChange, DocumentsReport, FailedDocument, IncompleteDocument, SourceListing
 from rag_pipeline.sources import Row, read_item, read_rows
 
 _SAMPLED = 5
 """How many documents of each kind of change a report names."""
+_MOST_BEGUN = 256
+_MOST_BYTES_BEGUN = 64 * 1024**2
+"""Files that are read ahead while the first of them is parsed. A larger one is read when no other is held."""
+
+
+class _Begun(NamedTuple):
+    """A file that was read and is being parsed. ``digest`` is None where it could not be read."""
+
+    item: SourceItem
+    digest: str | None
+    read_at: datetime
+    size: int
+    parsing: Parsing
 
 
 class Loader:
     """Takes the items of one listing in order of their paths and decides what becomes of each document.
 
-    The order decides who keeps an id that two rows claim: the first path, and in it the first row.
+    The order decides who keeps an id that two rows claim: the first path, and in it the first row. Several files are
+    parsed at a time; what becomes of them is decided and written in order all the same.
     """
 
-    def __init__(self, context: RefreshContext, state: DocumentsState, writer: Writer) -> None:
+    def __init__(self, context: RefreshContext, state: DocumentsState, writer: Writer, parsers: Parsers) -> None:
+        self._reporter = context.reporter
+        self._parsers = parsers
+        self._begun: deque[_Begun] = deque()
+        self._bytes_begun = 0
         self.corpus = context.corpus
         self.full = context.full
         self.state = state
@@ -37,24 +56,35 @@ class Loader:
         self.failures: list[FailedDocument] = []
         self.listing: SourceListing | None = None
         self._sample: dict[str, list[DocumentChange]] = {"added": [], "changed": [], "removed": []}
+        self._incomplete: list[IncompleteDocument] = []
         self._parse_key = parse_key(self.corpus)
         self._reread: set[str] = set()
         self._added = self._changed = self._items_read = self._bytes_read = 0
 
     def load(self, item: SourceItem) -> None:
-        """Read an item, or take over what is known of it."""
+        """Read an item and begin to parse it, or take over what is known of it."""
         self.listed.add(item.path)
         known = self.state.items.get(item.path)
         always_read = self.full or item.path in self._reread or self.corpus.source.verify == "hash"
         fresh = not looks_unchanged(item, known, self._parse_key, always_read)
         if not fresh and self._adopt(item.path):
+            self._advance(item)
             return
         self._items_read += 1
         self._bytes_read += item.size
         if self.corpus.source.format == "files":
-            self._load_file(item, known)
+            self._begin_file(item, known)
         else:
             self._load_rows(item)
+            self._advance(item)
+
+    def finish(self) -> None:
+        """Wait for all files that were begun."""
+        while self._begun:
+            self._finish_first()
+
+    def _advance(self, item: SourceItem) -> None:
+        self._reporter.advance(1, item.path, item.size, len(self.failures))
 
     def report(self, removed: Sequence[KnownDocument]) -> DocumentsReport:
         """What was found, with the documents that are removed."""
@@ -62,6 +92,7 @@ class Loader:
         for known in gone[:_SAMPLED]:
             self._note_change("removed", known.source, None)
         kept = sum(failure.kept for failure in self.failures)
+        incomplete = sorted(self._incomplete, key=lambda document: document.source)
         total = len(self.claimed) - len(self.failures) + kept
         return DocumentsReport(
             total=total,
@@ -74,7 +105,8 @@ class Loader:
             items_listed=len(self.listed),
             items_read=self._items_read,
             bytes_read=self._bytes_read,
-            failures=tuple(self.failures),
+            failures=tuple(sorted(self.failures, key=lambda failure: failure.source)),
+            incomplete=tuple(incomplete),
             sample=tuple(change for changes in self._sample.values() for change in changes),
             listing=self.listing,
         )
@@ -89,29 +121,48 @@ class Loader:
             self.contents.add(known.content_hash)
             if known.status != OK:
                 self._note_failure(known.source, known.reason or "", known.served)
+            elif known.reason:
+                self._incomplete.append(IncompleteDocument(source=known.source, reason=known.reason))
         return True
 
-    def _load_file(self, item: SourceItem, known: KnownItem | None) -> None:
+    def _begin_file(self, item: SourceItem, known: KnownItem | None) -> None:
+        while self._begun and (self._is_full(item.size) or self._begun[0].parsing.ready()):
+            self._finish_first()
         read_at = datetime.now(timezone.utc)
-        digest = None
         try:
             data = read_item(self.corpus, item)
-            digest = bytes_hash(data)
-            same = known is not None and known.bytes_hash == digest and known.parse_key == self._parse_key
-            if not (same and not self.full and self._adopt(item.path)):
-                self._put(
-                    item,
-                    Document(
-                        document_id=item.path,
-                        source=item.path,
-                        path=item.path,
-                        modified_at=item.modified_at,
-                        parsed=parse(data, item.path),
-                    ),
-                )
+        except SourceReadError as error:
+            self._begun.append(_Begun(item, None, read_at, 0, _unreadable(error)))
+            return
+        digest = bytes_hash(data)
+        same = known is not None and known.bytes_hash == digest and known.parse_key == self._parse_key
+        if same and not self.full and self._adopt(item.path):
+            self.writer.put_item(item_row(item, digest, True, self._parse_key, read_at))
+            self._advance(item)
+            return
+        self._bytes_begun += len(data)
+        self._begun.append(_Begun(item, digest, read_at, len(data), self._parsers.submit(data, item.path)))
+
+    def _is_full(self, size: int) -> bool:
+        return len(self._begun) >= _MOST_BEGUN or self._bytes_begun + size > _MOST_BYTES_BEGUN
+
+    def _finish_first(self) -> None:
+        item, digest, read_at, size, parsing = self._begun.popleft()
+        try:
+            document = Document(
+                document_id=item.path,
+                source=item.path,
+                path=item.path,
+                modified_at=item.modified_at,
+                parsed=parsing.result(),
+            )
         except (ParseError, SourceReadError) as error:
             self._fail(item.path, item.path, item.path, str(error))
+        else:
+            self._put(item, document)
+        self._bytes_begun -= size
         self.writer.put_item(item_row(item, digest, digest is not None, self._parse_key, read_at))
+        self._advance(item)
 
     def _load_rows(self, item: SourceItem) -> None:
         read_at = datetime.now(timezone.utc)
@@ -160,6 +211,8 @@ class Loader:
         row = document_row(document)
         self.claimed[document.document_id] = document.source
         self.contents.add(row["content_hash"])
+        if row["reason"]:
+            self._incomplete.append(IncompleteDocument(source=document.source, reason=row["reason"]))
         if known is not None and known.status == OK and known.document_hash == row["document_hash"] and not self.full:
             return
         if known is None or not known.served:
@@ -193,3 +246,10 @@ class Loader:
 
     def _note_failure(self, source: str, reason: str, kept: bool) -> None:
         self.failures.append(FailedDocument(source=source, reason=reason, kept=kept))
+
+
+def _unreadable(error: SourceReadError) -> Parsing:
+    def result() -> NoReturn:
+        raise error
+
+    return Parsing(lambda: True, result)

@@ -59,6 +59,7 @@ def document_row(document: Document) -> Row:
     """A document as a row of the documents table.
 
     ``layout_hash`` covers what chunks depend on, ``document_hash`` all that a refresh of this document can change.
+    ``reason`` says what of the document could not be read.
     """
     parsed = document.parsed
     structure = {
@@ -73,12 +74,15 @@ def document_row(document: Document) -> Row:
         "source": document.source,
         "path": document.path,
     }
+    reason = "; ".join(parsed.losses) or None
+    if reason is not None:
+        rest["losses"] = reason
     return {
         "document_id": document.document_id,
         "path": document.path,
         "source": document.source,
         "status": OK,
-        "reason": None,
+        "reason": reason,
         "title": parsed.title,
         "media_type": parsed.media_type,
         "modified_at": document.modified_at,

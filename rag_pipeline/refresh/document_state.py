@@ -60,7 +60,8 @@ def parse_key(corpus: CorpusConfig) -> str:
     """The hash over all that decides how bytes become documents: with another one, everything is read again."""
     source = corpus.source
     fields = source.fields.model_dump() if source.fields else None
-    return value_hash({"parser": PARSER_VERSION, "format": source.format, "fields": fields})
+    parsing = corpus.parsing.model_dump(exclude={"workers"}, exclude_defaults=True)
+    return value_hash({"parser": PARSER_VERSION, "format": source.format, "fields": fields, "parsing": parsing})
 
 
 def looks_unchanged(item: SourceItem, known: KnownItem | None, key: str, always_read: bool) -> bool:

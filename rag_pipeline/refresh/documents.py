@@ -7,7 +7,7 @@ version, marked stale. Nothing is deleted before the whole source has been seen 
 from __future__ import annotations
 
 from rag_pipeline.errors import SourceError
-from rag_pipeline.parsing import NO_TEXT_REASONS
+from rag_pipeline.parsing import NO_TEXT_REASONS, Parsers
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_loader import Loader
 from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter, KnownDocument, Writer
@@ -54,12 +54,13 @@ def load_source(context: RefreshContext, state: DocumentsState, writer: Writer) 
         raise SourceError(
             f"{corpus.file}: source.path: {corpus.source_path} lists no item{kept}; check path, include and exclude{remedy}"
         )
-    loader = Loader(context, state, writer)
-    loader.listing = listing_of(items)
-    context.reporter.begin(corpus.name, "documents", len(items), "items")
-    for item in items:
-        loader.load(item)
-        context.reporter.advance(1, item.path)
+    context.reporter.begin(corpus.name, "documents", len(items), "items", sum(item.size for item in items))
+    with Parsers(corpus.parsing) as parsers:
+        loader = Loader(context, state, writer, parsers)
+        loader.listing = listing_of(items)
+        for item in items:
+            loader.load(item)
+        loader.finish()
     writer.flush()
     return loader
 

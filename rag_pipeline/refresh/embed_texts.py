@@ -51,12 +51,13 @@ class Spending:
         return _sum(budget.spent_usd if budget.spent_tokens else 0.0 for budget in self._budgets)
 
     def budget(self, usd_per_token: float | None) -> Budget:
-        """What another embedder of the chain may spend: the budget less what those before it have."""
+        """What another embedder of the chain may spend: the budget less what context lines and those before it took."""
         limits = self._context.corpus.budget
         tokens, usd = limits.tokens_per_refresh, limits.usd_per_refresh
+        line_tokens, line_usd = self._context.spent_on_context_lines
         budget = Budget(
-            tokens=None if tokens is None else max(tokens - self.tokens, 0),
-            usd=None if usd is None else max(usd - (self.cost_usd or 0.0), 0.0),
+            tokens=None if tokens is None else max(tokens - line_tokens - self.tokens, 0),
+            usd=None if usd is None else max(usd - line_usd - (self.cost_usd or 0.0), 0.0),
             usd_per_token=usd_per_token,
         )
         self._budgets.append(budget)

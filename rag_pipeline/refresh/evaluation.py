@@ -8,21 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rag_pipeline.contracts import EvaluationRecord, Manifest, TableVersion
+from rag_pipeline.contracts import EvaluationRecord, Manifest, TableVersion, TunedFusion
 from rag_pipeline.embedding import Embedder
 from rag_pipeline.errors import GateError, StoreError
-from rag_pipeline.evaluation.evaluate import ask, modes_of, open_candidate
+from rag_pipeline.evaluation.asking import ask
+from rag_pipeline.evaluation.evaluate import modes_of, open_candidate
 from rag_pipeline.evaluation.gates import Verdict, judge_gates, judge_step_back
 from rag_pipeline.evaluation.known_items import known_items, renamed
-from rag_pipeline.evaluation.query_set import QuerySet, load_query_set
+from rag_pipeline.evaluation.query_set import QuerySet, configured_queries
 from rag_pipeline.evaluation.query_vectors import remember_queries
 from rag_pipeline.evaluation.results import Results, asked_again, read_results, write_results
+from rag_pipeline.evaluation.tuning import ask_and_tune
 from rag_pipeline.index.retention import drop_evaluations
 from rag_pipeline.index.snapshot import is_held, open_vector_table, served_manifest
 from rag_pipeline.index.store import EVALUATIONS, VECTORS, CorpusStore
 from rag_pipeline.lance import delete_keys
 from rag_pipeline.refresh.candidate import Candidate, check_agreement, working_candidate
 from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.refresh.fusion_record import FusionRecord, fusion_record_of, write_fusion_record
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import EvaluationReport
 
@@ -40,10 +43,11 @@ class Judgement:
 
     ``gates`` and ``step_back`` refuse only what would be published otherwise; ``accepted`` are refusals that
     `--accept-drop` has turned into warnings. ``candidate`` is the hash of its content, and ``drift`` how far it is from the
-    content that was measured.
+    content that was measured. ``fusion`` is what the query set chose.
     """
 
     results: Results
+    fusion: TunedFusion | None
     gates: Verdict
     step_back: Verdict
     accepted: tuple[str, ...]
@@ -86,14 +90,13 @@ def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
         ProviderError: a hosted model did not embed a query.
     """
     candidate = working_candidate(context, "evaluation")
-    queries = _configured_queries(context)
+    queries = configured_queries(context.corpus)
     known = None if context.full else _remembered(context, candidate, queries)
     asked = embedded = 0
     if known is None:
         check_agreement(context, candidate)
-        results, embedded = _measure(context, candidate, queries)
-        asked = sum(len(found) for found in results.modes.values())
-        known = _Remembered(results)
+        known, embedded = _measure(context, candidate, queries)
+        asked = sum(len(found) for found in known.results.modes.values())
     else:
         context.reporter.begin(context.corpus.name, "evaluation", 0, "searches")
     results = known.results
@@ -106,6 +109,7 @@ def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
         searches=asked,
         queries_embedded=embedded,
         drift=judgement.record.drift,
+        fusion=judgement.fusion,
         figures=judgement.record.figures,
         refusals=judgement.refusals,
         warnings=judgement.warnings,
@@ -132,7 +136,7 @@ def judge_candidate(context: RefreshContext, stage: str) -> Judgement:
         StoreError: it has not run since the candidate changed.
     """
     candidate = working_candidate(context, stage)
-    known = _remembered(context, candidate, _configured_queries(context))
+    known = _remembered(context, candidate, configured_queries(context.corpus))
     if known is None:
         raise StoreError(
             f"{context.corpus.name}: the candidate was not evaluated; run the stage `evaluation` before `{stage}`"
@@ -145,21 +149,20 @@ def gate_error(context: RefreshContext, refusals: tuple[str, ...]) -> GateError:
     return GateError(f"{context.corpus.name}: nothing was published, the candidate answers worse: {' '.join(refusals)}")
 
 
-def _configured_queries(context: RefreshContext) -> QuerySet | None:
-    return load_query_set(context.corpus) if context.corpus.evaluation.queries is not None else None
-
-
 class _Remembered(NamedTuple):
-    """Figures that the store holds, and how far the candidate is from the content they were measured on."""
+    """Figures that the store holds, the fusion they were measured under where it was tuned, and how far the candidate is
+    from the content they were measured on."""
 
     results: Results
+    fusion: TunedFusion | None = None
     drift: float = 0.0
 
 
 def _remembered(context: RefreshContext, candidate: Candidate, queries: QuerySet | None) -> _Remembered | None:
     results = _stored(context.store, candidate.hash, queries)
-    if results is not None:
-        return _Remembered(results)
+    record = fusion_record_of(context, candidate.hash, queries)
+    if results is not None and record is not None:
+        return _Remembered(results, record.fusion)
     return _near_enough(context, candidate) if queries is None else None
 
 
@@ -180,7 +183,7 @@ def _near_enough(context: RefreshContext, candidate: Candidate) -> _Remembered |
     if not same_settings or drift > _DRIFT:
         return None
     results = read_results(context.store, record.content or served.hash, "known_items")
-    return _Remembered(results, drift) if results is not None else None
+    return _Remembered(results, drift=drift) if results is not None else None
 
 
 def _stored(store: CorpusStore, content: str, queries: QuerySet | None) -> Results | None:
@@ -189,8 +192,8 @@ def _stored(store: CorpusStore, content: str, queries: QuerySet | None) -> Resul
     return read_results(store, content, queries.kind, queries.hash)
 
 
-def _measure(context: RefreshContext, candidate: Candidate, queries: QuerySet | None) -> tuple[Results, int]:
-    """Ask the candidate and keep what it finds. Also tells how many queries a model embedded for it."""
+def _measure(context: RefreshContext, candidate: Candidate, queries: QuerySet | None) -> tuple[_Remembered, int]:
+    """Ask the candidate and keep what it finds, and how its hybrid searches are to fuse. Also tells how many queries a model embedded for it."""
     store, embedder = context.store, context.embedder
     manifest = candidate.manifest(context, 0, TableVersion(name=VECTORS, version=candidate.vectors_version, tag=None))
     also = _known_before(context, candidate) if queries is None else None
@@ -203,7 +206,12 @@ def _measure(context: RefreshContext, candidate: Candidate, queries: QuerySet | 
     embedded = 0
     if texts and modes != ("bm25",) and embedder.identity.provider not in _CHEAP_PROVIDERS:
         asking, embedded = remember_queries(store, embedder, context.embedder_config.query_model, texts)
-    if texts:
+    fusion = None
+    if queries.kind == "queries" and context.corpus.retrieval.fusion == "auto":
+        index = open_candidate(store, manifest, asking)
+        results, fusion = ask_and_tune(index, queries, context.reporter.advance)
+        write_fusion_record(store, FusionRecord(content=candidate.hash, query_set=queries.hash, fusion=fusion))
+    elif texts:
         results = ask(open_candidate(store, manifest, asking), queries, modes, also, context.reporter.advance)
     else:
         nothing = {str(mode): () for mode in modes}
@@ -213,7 +221,7 @@ def _measure(context: RefreshContext, candidate: Candidate, queries: QuerySet | 
         delete_keys(table, "content", [candidate.hash])  # measured again by a full refresh
     write_results(store, results)
     drop_evaluations(store, candidate.hash)
-    return results, embedded
+    return _Remembered(results, fusion), embedded
 
 
 def _known_before(context: RefreshContext, candidate: Candidate) -> QuerySet | None:
@@ -263,7 +271,7 @@ def _judge(context: RefreshContext, candidate: Candidate, known: _Remembered) ->
         accepted = tuple(found.description for found in (gates, step_back) if found.severity == "refusal")
         reason = "Accepted: this refresh was started with --accept-drop."
         gates, step_back = gates.softened(reason), step_back.softened(reason)
-    return Judgement(results, gates, step_back, accepted, candidate.hash, known.drift)
+    return Judgement(results, known.fusion, gates, step_back, accepted, candidate.hash, known.drift)
 
 
 def _judge_step_back(context: RefreshContext, candidate: Candidate, served: Manifest, results: Results) -> Verdict:

@@ -18,15 +18,16 @@ from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.language import LanguageSample, corpus_language
 from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
-from rag_pipeline.index.vector_table import same_identity, same_layout, vector_schema
+from rag_pipeline.index.vector_table import has_parents, same_identity, same_layout, vector_schema
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, read_keys, scan_keys
 from rag_pipeline.refresh.bm25_index import lexical_key, sampled_texts
 from rag_pipeline.refresh.candidate import model_access
 from rag_pipeline.refresh.chunks import DOCUMENT_COLUMNS, chunk_key, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext, chain_error
-from rag_pipeline.refresh.cutting import cut_document
-from rag_pipeline.refresh.document_rows import FAILED, Row, parsed_of
+from rag_pipeline.refresh.context_lines import context_writer
+from rag_pipeline.refresh.cutting import cut_documents
+from rag_pipeline.refresh.document_rows import FAILED, Row
 from rag_pipeline.refresh.document_state import DocumentsState, parse_key
 from rag_pipeline.refresh.documents import load_source, removed_documents
 from rag_pipeline.refresh.embeddings import indexed_text
@@ -47,6 +48,7 @@ class RefreshPlan(Contract):
     embedder: str
     reasons: tuple[str, ...]
     stops: str | None
+    context_lines_to_write: int = 0
 
 
 def plan_refresh(context: RefreshContext) -> RefreshPlan:
@@ -74,6 +76,7 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         embedder=str(context.embedder.identity),
         reasons=(*_reasons(context, state), *_lexical_reasons(context, counter, gone)),
         stops=stops or _embedding_stops(context, texts, tokens),
+        context_lines_to_write=counter.context_lines,
     )
 
 
@@ -125,6 +128,12 @@ class _Counter:
         self.documents = self.chunks = 0
         self.cut: set[str] = set()
         self.sample = LanguageSample()
+        self._writer = context_writer(context)
+
+    @property
+    def context_lines(self) -> int:
+        """How many lines a chat model would be asked for."""
+        return self._writer.missing if self._writer is not None else 0
 
     def put(self, row: Row) -> None:
         name = row["document_id"]
@@ -185,8 +194,8 @@ class _Counter:
 
     def _cut(self, row: Row) -> None:
         context = self._context
-        chunks = cut_document(context, row["document_id"], parsed_of(row))
-        texts = [chunk.indexed_text for chunk in chunks]
+        (document,) = cut_documents(context, [row], self._writer)
+        texts = [chunk.indexed_text for chunk in document.chunks]
         old = self._old_texts(row["document_id"])
         self._cut_anew.add(row["document_id"])
         self.documents += 1
@@ -224,7 +233,7 @@ def _reasons(context: RefreshContext, state: DocumentsState) -> Iterator[str]:
         yield "chunking or the tokenizer has changed: every document is cut again"
     if vectors is not None and not same_identity(vectors, identity):
         yield f"the embedder is now {identity}: every text without a cached vector of it is embedded"
-    elif vectors is not None and not same_layout(vectors, vector_schema(identity, corpus.metadata)):
+    elif vectors is not None and not same_layout(vectors, vector_schema(identity, corpus.metadata, has_parents(vectors))):
         yield "the metadata columns have changed: the vector table is written anew, nothing is embedded for it"
     served = served_manifest(store)
     if served is not None and served.content.embedder == identity and served.model_access != model_access(context):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rag_pipeline.contracts import Contract
+from rag_pipeline.contracts import Contract, TunedFusion
 
 
 class FailedDocument(Contract):
@@ -35,6 +35,13 @@ class SourceListing(Contract):
     hash: str
 
 
+class IncompleteDocument(Contract):
+    """A document that was read but for a part, such as a page, and what is missing."""
+
+    source: str
+    reason: str
+
+
 class DocumentsReport(Contract):
     """``total`` counts the documents that are served; the failed ones without an earlier version are not among them.
 
@@ -52,15 +59,22 @@ class DocumentsReport(Contract):
     items_read: int
     bytes_read: int
     failures: tuple[FailedDocument, ...] = Field(default=())
+    incomplete: tuple[IncompleteDocument, ...] = Field(default=())
     sample: tuple[DocumentChange, ...] = Field(default=(), exclude=True)
     listing: SourceListing | None = Field(default=None, exclude=True)
 
 
 class ChunksReport(Contract):
+    """``context_lines_written`` came from a chat model; where some are missing, title and headings stand for them."""
+
     total: int
     added: int
     removed: int
     documents_chunked: int
+    context_lines_written: int = 0
+    context_lines_missing: int = 0
+    context_tokens: int = 0
+    context_cost_usd: float | None = 0.0
 
 
 class EmbeddingsReport(Contract):
@@ -106,7 +120,7 @@ class EvaluationReport(Contract):
     """``searches`` and ``queries_embedded`` are 0 when the store had the figures already.
 
     ``drift`` is the part of the documents that have changed since the figures were measured: known items are asked
-    again when it is worth it.
+    again when it is worth it. ``fusion`` is the weight that the query set chose, and what it is worth.
 
     ``figures`` are means by mode and metric. ``refusals`` are why nothing may be published; ``accepted`` tells that
     there were some which --accept-drop has turned into ``warnings``.
@@ -118,6 +132,7 @@ class EvaluationReport(Contract):
     searches: int
     queries_embedded: int
     drift: float
+    fusion: TunedFusion | None
     figures: dict[str, dict[str, float]]
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]

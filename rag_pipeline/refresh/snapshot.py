@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from rag_pipeline.contracts import EmbeddingSpend, Manifest, TableVersion
+from rag_pipeline.evaluation.query_set import configured_queries
 from rag_pipeline.index.retention import maintain
 from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer, served_manifest
-from rag_pipeline.refresh.candidate import check_agreement, model_access, working_candidate
+from rag_pipeline.refresh.candidate import Candidate, check_agreement, model_access, working_candidate
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.embedding_record import read_embedding_record, write_embedding_record
 from rag_pipeline.refresh.evaluation import gate_error, judge_candidate
+from rag_pipeline.refresh.fusion_record import fusion_record_of
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import SnapshotReport
 
@@ -17,7 +19,8 @@ from rag_pipeline.refresh.reports import SnapshotReport
 def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     """Publish a new snapshot when the candidate differs from the one that is served, or everything was rebuilt.
 
-    It differs as well when its model is reached elsewhere: searches take the address from the manifest.
+    It differs as well when its model is reached elsewhere, or when an edited query set has chosen another weight for hybrid
+    searches: searches take both from the manifest.
 
     While a rollback holds, nothing is published. What old snapshots alone had is cleared away after publishing.
 
@@ -36,8 +39,7 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
         served = read_manifest(store)
         context.reporter.end(f"snapshot {served.snapshot} is held by a rollback; `rag-pipeline release` lets go of it")
         return _report(served, served, published=False, held=True)
-    same = served is not None and (served.hash, served.model_access) == (candidate.hash, model_access(context))
-    if served is not None and same and not context.full:
+    if served is not None and _same(context, candidate, served) and not context.full:
         context.reporter.end(f"snapshot {served.snapshot} holds all of it already")
         return _report(served, served, published=False)
 
@@ -48,7 +50,7 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     spent = record.spent if record is not None else None
 
     def build(number: int, version: TableVersion) -> Manifest:
-        return candidate.manifest(context, number, version, spent, judgement.record)
+        return candidate.manifest(context, number, version, spent, judgement.record, judgement.fusion)
 
     manifest = publish(store, pointer, build)
     if record is not None:
@@ -56,6 +58,17 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     done = maintain(store, context.corpus.keep_snapshots, context.corpus.keep_days)
     context.reporter.end(f"snapshot {manifest.snapshot} is served, {len(done.snapshots_dropped)} old ones dropped")
     return _report(manifest, served, published=True, dropped=len(done.snapshots_dropped))
+
+
+def _same(context: RefreshContext, candidate: Candidate, served: Manifest) -> bool:
+    if (served.hash, served.model_access) != (candidate.hash, model_access(context)):
+        return False
+    record = fusion_record_of(context, candidate.hash, configured_queries(context.corpus))
+    if record is None:  # the query set was edited, and the stage before has not asked it
+        return True
+    default = candidate.content.retrieval["bm25_weight"]
+    weights = {fusion.bm25_weight if fusion is not None else default for fusion in (served.fusion, record.fusion)}
+    return len(weights) == 1
 
 
 def _report(

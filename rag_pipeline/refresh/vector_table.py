@@ -17,6 +17,8 @@ from rag_pipeline.index.vector_table import (
     CHUNK_COLUMNS,
     DOCUMENT_COLUMNS,
     HASH_COLUMNS,
+    PARENT_COLUMNS,
+    has_parents,
     same_layout,
     vector_schema,
 )
@@ -36,8 +38,8 @@ _ROWS_PER_BATCH = 4096
 def refresh_vector_table(context: RefreshContext) -> VectorTableReport:
     """Reconcile the vector table with chunks, documents and the embedding cache.
 
-    Another embedder identity or other metadata columns make a new table in place of the old one; published snapshots
-    go on reading theirs.
+    Another embedder identity, other metadata columns, and parents that come or go make a new table in place of the old
+    one; published snapshots go on reading theirs.
 
     Raises:
         StoreError: an earlier stage has not run, or a vector is missing.
@@ -46,7 +48,7 @@ def refresh_vector_table(context: RefreshContext) -> VectorTableReport:
     documents, chunks = store.table(DOCUMENTS), store.table(CHUNKS)
     if documents is None or chunks is None:
         raise StoreError(f"{context.corpus.name}: run the `documents` and `chunks` stages before `vector_table`")
-    schema = vector_schema(context.embedder.identity, context.corpus.metadata)
+    schema = vector_schema(context.embedder.identity, context.corpus.metadata, has_parents(chunks))
     table = store.table(VECTORS)
     rebuild = table is None or context.full or not same_layout(table, schema)
     wanted = wanted_row_keys(context, documents, chunks)
@@ -98,7 +100,7 @@ def _batches(
         name: typed_column([values.get(name) for values in metadata], kind) for name, kind in context.corpus.metadata.items()
     }
     row_keys = pa.array([keys[name] for name in about["document_id"].to_pylist()], pa.string())
-    columns = [*CHUNK_COLUMNS, *HASH_COLUMNS]
+    columns = [*CHUNK_COLUMNS, *HASH_COLUMNS, *(PARENT_COLUMNS if has_parents(chunks) else ())]
     for batch in scan_keys(chunks, columns, "document_id", names, _ROWS_PER_BATCH):
         at = pc.index_in(batch["document_id"], value_set=about["document_id"].combine_chunks())
         vectors = cache.vectors(batch["content_hash"])

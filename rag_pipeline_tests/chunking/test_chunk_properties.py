@@ -30,7 +30,8 @@ class WithPrompt:
         return self._tokenizer.pieces(text)
 
 
-STATIC = embedder_for(EmbeddingConfig(provider="static")).tokenizer
+EMBEDDER = embedder_for(EmbeddingConfig(provider="static"))
+STATIC = EMBEDDER.tokenizer
 TOKENIZERS: dict[str, Tokenizer] = {
     "static": STATIC,
     "hash": embedder_for(EmbeddingConfig(provider="hash")).tokenizer,
@@ -85,6 +86,12 @@ def documents(draw: st.DrawFn) -> Parsed:
 @st.composite
 def configurations(draw: st.DrawFn) -> ChunkingConfig:
     size = draw(st.one_of(st.integers(8, 40), st.integers(8, 300)))
+    strategy = draw(st.sampled_from(["recursive", "semantic", "parent-child"]))
+    if strategy == "semantic":
+        return ChunkingConfig(strategy="semantic", size=size, percentile=draw(st.sampled_from([50.0, 95.0, 100.0])))
+    if strategy == "parent-child":
+        parent_size = draw(st.integers(size, 4 * size))
+        return ChunkingConfig(strategy="parent-child", size=size, overlap=size // 5, parent_size=parent_size)
     return ChunkingConfig(size=size, overlap=draw(st.one_of(st.just(0), st.integers(0, size - 1))))
 
 
@@ -99,7 +106,7 @@ def section_of(parsed: Parsed, chunk: Chunk) -> Section:
 def test_chunks_are_exact_bounded_ordered_and_lose_nothing(
     tokenizer: Tokenizer, parsed: Parsed, config: ChunkingConfig
 ) -> None:
-    chunks = chunk_document(parsed, config, tokenizer)
+    chunks = chunk_document(parsed, config, tokenizer, EMBEDDER)
 
     covered: set[int] = set()
     for chunk in chunks:
@@ -113,13 +120,24 @@ def test_chunks_are_exact_bounded_ordered_and_lose_nothing(
     for before, after in pairwise(chunks):
         assert before.start < after.start
         assert before.end < after.end
-    assert chunk_document(parsed, config, tokenizer) == chunks
+    assert chunk_document(parsed, config, tokenizer, EMBEDDER) == chunks
+    if config.strategy == "parent-child":
+        check_parents(parsed, chunks, config, tokenizer)
+
+
+def check_parents(parsed: Parsed, chunks: list[Chunk], config: ChunkingConfig, tokenizer: Tokenizer) -> None:
+    """Parents are the chunks that the recursive strategy cuts without overlap, and each holds its children."""
+    alone = ChunkingConfig(size=config.parent_size, overlap=0)
+    expected = [(chunk.start, chunk.end) for chunk in chunk_document(parsed, alone, tokenizer)]
+    parents = list(dict.fromkeys(chunk.parent for chunk in chunks if chunk.parent is not None))
+    assert [(parent.start, parent.end) for parent in parents] == expected
+    assert all(chunk.parent and chunk.parent.start <= chunk.start < chunk.end <= chunk.parent.end for chunk in chunks)
 
 
 @settings(max_examples=200, deadline=None)
 @given(parsed=documents(), config=configurations())
 def test_an_atom_that_fits_into_a_chunk_is_in_one_piece(parsed: Parsed, config: ChunkingConfig) -> None:
-    chunks = chunk_document(parsed, config, STATIC)
+    chunks = chunk_document(parsed, config, STATIC, EMBEDDER)
     for atom in parsed.atoms:
         text = parsed.text[atom.start : atom.end]
         start = atom.start + len(text) - len(text.lstrip())

@@ -205,3 +205,11 @@ def test_a_signal_between_the_steps_stops_the_run_as_ctrl_c_does(workspace: Work
             run_refresh(workspace.config(), _StoppedWhileItIsSetUp(data=str(workspace.data)), Silent())
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_the_events_of_a_run_tell_its_progress(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+    workspace.corpus(yaml=YAML, files=PAGES)
+    outcome = run_refresh(workspace.config(), settings(workspace), Silent())
+    told = [entry.user_message for entry in instance.all_logs(outcome.run_id) if entry.dagster_event is None]
+    assert any(line.startswith("docs/documents: 2 documents, 2 added") for line in told)
+    assert any(line.startswith("docs/snapshot: snapshot 1 is served") for line in told)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from rag_pipeline.orchestration import build_definitions, names
 from rag_pipeline_tests.conftest import Workspace
@@ -47,10 +48,12 @@ def test_a_refresh_records_what_it_saw_of_the_source(workspace: Workspace, insta
     assert len(made) == 2, "a new version is recorded only when the listing has changed"
 
 
+@pytest.mark.parametrize("strategy", ["recursive", "parent-child"])
 def test_columns_are_traced_from_the_documents_to_the_vector_table(
-    workspace: Workspace, instance: dg.DagsterInstance
+    workspace: Workspace, instance: dg.DagsterInstance, strategy: str
 ) -> None:
-    workspace.corpus(yaml="source: {path: files}\nmetadata: {lang: string}\n", files=PAGES)
+    yaml = f"source: {{path: files}}\nmetadata: {{lang: string}}\nchunking: {{strategy: {strategy}}}\n"
+    workspace.corpus(yaml=yaml, files=PAGES)
     refreshed(workspace)
 
     def columns(stage: str) -> dict[str, str]:

@@ -11,7 +11,23 @@ from rag_pipeline.hashing import canonical_json
 from rag_pipeline.parsing import parse
 from rag_pipeline_tests.parsing.test_markdown import check_spans
 
-SUFFIXES = ["", ".txt", ".md", ".html", ".rst", ".csv", ".json", ".pdf", ".docx", ".xyz"]
+SUFFIXES = [
+    "",
+    ".txt",
+    ".md",
+    ".html",
+    ".rst",
+    ".csv",
+    ".json",
+    ".pdf",
+    ".docx",
+    ".eml",
+    ".ipynb",
+    ".py",
+    ".rtf",
+    ".xls",
+    ".xyz",
+]
 PIECES = st.sampled_from(
     [
         b"\n", b"\r\n", b"\r", b" ", b"\x00", b"\xef\xbb\xbf", b"\xff\xfe", b"\xc3\xa9", b"\xe9", b"\xe2\x80\xa8",
@@ -21,7 +37,10 @@ PIECES = st.sampled_from(
         b"<table><tr><td>", b"<!--", b"-->", b"<script>", b"&amp;", b"&#xD800;", b"<a href=x>", b".. note::",
         b".. code-block:: py\n",
         b"   ", b"::\n", b":ref:`x`", b"|x|", b"`x`_", b".. _x:", b"%PDF-1", b"PK\x03\x04", b"{\\rtf", b"\x1b[0m",
-        b"\\",
+        b"\\", b"From: a@b\n", b"Subject: =?utf-8?q?x?=\n", b"\n\n", b"--b\n",
+        b"Content-Type: multipart/mixed; boundary=b\n",
+        b'{"cells": [', b'{"cell_type": "code", "source": "x"}', b"]}", b"class A:\n", b"def f\n", b"a;b;c\n", b'"',
+        b"a\tb\n",
     ]
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ from rag_pipeline.embedding.hosted.litellm_library import (
     NoRetries,
     answer_of,
     check_variables,
+    forgo_price_lookup,
     load_litellm,
     missing_variables,
 )
@@ -26,12 +27,6 @@ _TAKES_ANY_DIMENSIONS = ("openai/", "hosted_vllm/", "litellm_proxy/")
 
 _NO_TRUNCATION: dict[str, dict[str, bool]] = {"voyage/": {"truncation": False}, "ollama/": {"truncate": False}}
 """These providers embed the beginning of a text that is too long and say nothing, unless told to refuse it."""
-
-_LOOKED_UP = ("ollama/", "ollama_chat/")
-"""After each answer LiteLLM asks http://localhost:11434 or OLLAMA_API_BASE what a model of these costs, holding up the
-event loop, unless the model is in its list of prices; it does not go by ``api_base`` there (1.110)."""
-
-_FREE = {"litellm_provider": "ollama", "mode": "embedding", "input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
 
 
 class LiteLLMClient:
@@ -78,8 +73,7 @@ class LiteLLMClient:
 
     async def request(self, texts: Sequence[str], purpose: Purpose) -> Answer:
         litellm = load_litellm(self._purpose)
-        if self._model.startswith(_LOOKED_UP):
-            litellm.model_cost.setdefault(self._model, _FREE)
+        forgo_price_lookup(litellm, self._model, "embedding")
         arguments: dict[str, Any] = {"model": self._model, "input": list(texts), "timeout": self._timeout}
         arguments |= {"max_retries": NoRetries(0), "num_retries": 0}
         if self._api_base is not None:

@@ -38,6 +38,12 @@ _OTHER_CREDENTIALS = ("bedrock/", "sagemaker/", "vertex_ai/")
 _MISREAD = (json.JSONDecodeError, AttributeError, KeyError, TypeError, IndexError)
 """What LiteLLM's readers stumble with over a page of HTML, or over JSON of another form."""
 
+_LOOKED_UP = ("ollama/", "ollama_chat/")
+"""After each answer LiteLLM asks http://localhost:11434 or OLLAMA_API_BASE what a model of these costs, holding up the
+event loop, unless the model is in its list of prices; it does not go by ``api_base`` there (1.110)."""
+
+_FREE = {"litellm_provider": "ollama", "input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
+
 _LABELS = re.compile(r"^(?:(?:litellm\.)?(?:\w+(?:Error|Exception)\s*(?::|-)\s*|Timeout(?: Error)?: ))+| ssl:<[^>]*>")
 """Names of exceptions before a message, and what aiohttp says of a connection without TLS."""
 
@@ -96,6 +102,17 @@ def load_litellm(purpose: str) -> Any:
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     return litellm
+
+
+def forgo_price_lookup(litellm: Any, model: str, mode: str) -> None:
+    """See that LiteLLM asks nobody what a model costs.
+
+    Args:
+        model: by LiteLLM's name for it.
+        mode: what it does, as LiteLLM's list says it: ``embedding`` or ``chat``.
+    """
+    if model.startswith(_LOOKED_UP):
+        litellm.model_cost.setdefault(model, {**_FREE, "mode": mode})
 
 
 def missing_variables(purpose: str, model: str, api_base: str | None) -> list[str]:

@@ -78,7 +78,7 @@ def model_facts(model: str) -> ModelFacts:
 
     The list is the file that lies in the installed package; reading it does not import LiteLLM, which takes seconds.
     """
-    listed = _listed(model)
+    listed = _listed(model, "embedding")
     # Ollama marks variants behind a colon.
     width = listed.get("output_vector_size") or _WIDTHS.get(model) or _WIDTHS.get(model.split(":")[0])
     price = listed.get("input_cost_per_token")
@@ -89,16 +89,32 @@ def model_facts(model: str) -> ModelFacts:
     )
 
 
+class ChatPrice(NamedTuple):
+    """What a token costs in USD, of what is asked and of what is answered."""
+
+    prompt: float
+    completion: float
+
+
+def chat_price(model: str) -> ChatPrice | None:
+    """What a chat model takes, by LiteLLM's name for it; None where its list of prices does not say."""
+    if model.startswith(("ollama/", "ollama_chat/")):
+        return ChatPrice(0.0, 0.0)
+    entry = _listed(model, "chat")
+    prices = (entry.get("input_cost_per_token"), entry.get("output_cost_per_token"))
+    return None if None in prices else ChatPrice(*(float(price or 0.0) for price in prices))
+
+
 def input_types(model: str) -> Purposes | None:
     """How the provider of a model (by LiteLLM's name) is told documents from queries; None where it is not told."""
     return _INPUT_TYPES.get(model.split("/")[0])
 
 
-def _listed(model: str) -> dict[str, Any]:
+def _listed(model: str, mode: str) -> dict[str, Any]:
     entries = _price_list()
     for name in (model, model.split("/", 1)[-1]):
         entry = entries.get(name)
-        if entry is not None and entry.get("mode") == "embedding":
+        if entry is not None and entry.get("mode") == mode:
             return entry
     return {}
 

@@ -1,0 +1,207 @@
+"""Word and PowerPoint documents (.docx, .pptx), read by office-oxide into a tree that is written block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rag_pipeline.contracts import Parsed
+from rag_pipeline.errors import MissingExtraError, ParseError
+from rag_pipeline.parsing.archives import Archive
+from rag_pipeline.parsing.builder import TextBuilder
+from rag_pipeline.parsing.reasons import first_line
+
+WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+SLIDES_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+
+_WITHOUT_TEXT = ("media/", "fonts/", "embeddings/", "vbaProject", "thumbnail")
+_DEEPEST_INDENT = 8
+_LONGEST_TITLE = 120
+_Node = Mapping[str, Any]
+
+
+def parse_word(data: bytes) -> Parsed:
+    """Parse a .docx. Metadata are ``author`` and ``created`` where the file has them.
+
+    Raises:
+        ParseError: it is damaged, or holds no text.
+    """
+    tree = _tree(data, "docx")
+    builder = TextBuilder()
+    writer = _Writer(builder)
+    sections = tree.get("sections") or []
+    writer.repeated(
+        section.get(name) for section in sections for name in ("header", "first_page_header", "even_page_header")
+    )
+    for section in sections:
+        writer.blocks(section.get("elements") or ())
+    writer.repeated(
+        section.get(name) for section in sections for name in ("footer", "first_page_footer", "even_page_footer")
+    )
+    return builder.build(WORD_TYPE, _title(tree, _title_line(sections)) or builder.top_heading, _metadata(tree))
+
+
+def parse_slides(data: bytes) -> Parsed:
+    """Parse a .pptx: a slide is a page, its title a heading; speaker notes follow their slide.
+
+    Raises:
+        ParseError: it is damaged, or holds no text.
+    """
+    tree = _tree(data, "pptx")
+    builder = TextBuilder()
+    for number, slide in enumerate(tree.get("sections") or (), 1):
+        builder.page(number)
+        writer = _Writer(builder, heading_level=1)
+        elements = list(slide.get("elements") or ())
+        if elements and elements[0].get("type") != "heading":
+            builder.heading(1, slide.get("title") or f"Slide {number}")
+        writer.blocks(elements)
+        notes = slide.get("speaker_notes") or ()
+        if any(map(_text_of, notes)):
+            builder.block("Notes:")
+            writer.blocks(notes)
+    return builder.build(SLIDES_TYPE, _title(tree, None), _metadata(tree))
+
+
+def _tree(data: bytes, kind: Any) -> _Node:
+    try:
+        from office_oxide import Document, OfficeOxideError
+    except ImportError:
+        raise MissingExtraError("office-oxide", "pipeline", "Reading Word and PowerPoint documents") from None
+    # Pictures would come as text in base 64. What is copied has been unpacked within bounds.
+    data = Archive(data).copy(lambda name: not any(part in name for part in _WITHOUT_TEXT))
+    try:
+        with Document.from_bytes(data, kind) as document:
+            tree: _Node = document.to_ir()
+    except OfficeOxideError as error:
+        raise ParseError(f"damaged: {first_line(error)}") from error
+    return tree
+
+
+def _title(tree: _Node, line: str | None) -> str | None:
+    """The title in the properties, or else the line above the first heading, or that heading.
+
+    Where the properties have none, office-oxide gives the first heading.
+    """
+    title = " ".join(str((tree.get("metadata") or {}).get("title") or "").split())
+    if title.casefold() in ("powerpoint presentation", "presentation", "untitled", "document"):
+        title = ""
+    headings = {" ".join(str(section.get("title") or "").split()) for section in tree.get("sections") or ()}
+    return line if line and (not title or title in headings) else title or None
+
+
+def _title_line(sections: Sequence[_Node]) -> str | None:
+    """A short first line that stands above the first heading: a paragraph in the style of titles is no heading."""
+    elements = [element for section in sections[:1] for element in section.get("elements") or ()]
+    if not any(element.get("type") == "heading" for element in elements):
+        return None
+    first: _Node = next((element for element in elements if _text_of(element).strip()), {})
+    text = " ".join(_text_of(first).split())
+    is_line = first.get("type") == "paragraph" and len(text) <= _LONGEST_TITLE and not text.endswith((".", ":", ","))
+    return text if is_line else None
+
+
+def _metadata(tree: _Node) -> dict[str, Any]:
+    known = tree.get("metadata") or {}
+    return {name: known[name] for name in ("author", "created") if isinstance(known.get(name), str) and known[name].strip()}
+
+
+def _text_of(node: _Node) -> str:
+    """All text of a node, its paragraphs on lines of their own."""
+    match node.get("type"):
+        case "text":
+            return str(node.get("text") or "")
+        case "line_break":
+            return "\n"
+        case "image":
+            return f" {node.get('alt_text') or ''} "
+        case "table":
+            return "\n".join(" | ".join(cells) for cells in _grid(node))
+        case "list":
+            return "\n".join(_text_of(child) for item in node.get("items") or () for child in item.get("content") or ())
+    children = [_text_of(child) for child in node.get("content") or ()]
+    inline = node.get("type") in ("paragraph", "heading")
+    return "".join(children) if inline else "\n".join(children)
+
+
+def _grid(table: _Node) -> Iterator[list[str]]:
+    """Rows whose columns are in line: a tall cell is repeated in each of its rows, a wide one has empty ones behind it."""
+    tall: dict[int, tuple[int, str]] = {}
+    for row in table.get("rows") or ():
+        cells: list[str] = []
+        for cell in row.get("cells") or ():
+            while (column := len(cells)) in tall:
+                cells.append(_repeated(tall, column))
+            text = " ".join(_text_of({"content": cell.get("content")}).split())
+            width, height = min(int(cell.get("col_span") or 1), 1000), int(cell.get("row_span") or 1)
+            if height > 1:
+                tall[column] = (height - 1, text)
+            cells += [text, *[""] * (width - 1)]
+        while len(cells) in tall:
+            cells.append(_repeated(tall, len(cells)))
+        yield cells
+
+
+def _repeated(tall: dict[int, tuple[int, str]], column: int) -> str:
+    left, text = tall.pop(column)
+    if left > 1:
+        tall[column] = (left - 1, text)
+    return text
+
+
+class _Writer:
+    def __init__(self, builder: TextBuilder, heading_level: int | None = None) -> None:
+        self._builder = builder
+        self._heading_level = heading_level
+        self._notes: dict[Any, int] = {}
+
+    def repeated(self, parts: Iterator[_Node | None]) -> None:
+        """Headers or footers, what several sections share only once."""
+        seen: set[str] = set()
+        for part in parts:
+            text = _text_of(part).strip() if part else ""
+            if text and text not in seen:
+                seen.add(text)
+                self._builder.block(text)
+
+    def blocks(self, nodes: Sequence[_Node]) -> None:
+        for node in nodes:
+            self._block(node)
+
+    def _block(self, node: _Node) -> None:
+        match node.get("type"):
+            case "heading":
+                self._builder.heading(self._heading_level or int(node.get("level") or 1), _text_of(node))
+            case "list":
+                self._list(node, int(node.get("level") or 0))
+            case "table":
+                self._table(node)
+            case "text_box":
+                self.blocks(node.get("content") or ())
+            case "footnote" | "endnote":
+                marker = node.get("marker") or node.get("id")
+                self._builder.block(f"[{marker}] {_text_of(node).strip()}")
+            case "code_block":
+                self._builder.code(_text_of(node))
+            case _:
+                self._builder.block(_text_of(node).strip())
+
+    def _list(self, node: _Node, depth: int) -> None:
+        indent = "  " * min(depth, _DEEPEST_INDENT)
+        for number, item in enumerate(node.get("items") or (), 1):
+            sign = f"{number}." if node.get("ordered") else "-"
+            for child in item.get("content") or ():
+                if child.get("type") in ("list", "table", "text_box"):
+                    self._list(child, depth + 1) if child.get("type") == "list" else self._block(child)
+                elif text := _text_of(child).strip():
+                    self._builder.block(f"{indent}{sign} {text}" if sign else f"{indent}  {text}", tight=True)
+                    sign = ""
+
+    def _table(self, node: _Node) -> None:
+        rows = list(_grid(node))
+        if max(map(len, rows), default=0) == 1:
+            for row in node.get("rows") or ():  # a frame around text
+                for cell in row.get("cells") or ():
+                    self.blocks(cell.get("content") or ())
+        else:
+            self._builder.rows(rows)

@@ -1,0 +1,119 @@
+"""One page of a PDF through PDFium: its lines with their places, whether it is a picture, and that picture."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from typing import Any, NamedTuple
+
+from rag_pipeline.parsing.pdf_text import Segment, is_wide_gap
+
+_LINE = re.compile("[^\n\ufffe]*[\n\ufffe]|[^\n\ufffe]+")
+_WORD = re.compile(r"\S+")
+_PICTURE_SHARE = 0.3
+_DOTS_PER_POINT = 300 / 72
+_MOST_DOTS = 25_000_000
+_DEEPEST_FORM = 4
+
+
+def page_lines(page: Any) -> list[list[Segment]]:
+    """The lines of a page in the order of its content, each as the segments that wide gaps part.
+
+    PDFium ends a line by CR and LF, or by U+FFFE where a hyphen divides a word; such a line gets its hyphen back.
+    """
+    textpage = page.get_textpage()
+    try:
+        text = textpage.get_text_range()
+        lines: list[list[Segment]] = []
+        position = 0  # in UTF-16 units, as PDFium counts
+        for line in _LINE.findall(text):
+            segments = _segments(textpage, line.rstrip("\n\ufffe"), position)
+            if segments and line.endswith("\ufffe"):
+                segments[-1] = segments[-1]._replace(text=f"{segments[-1].text}-")
+            if segments:
+                lines.append(segments)
+            position += _units(line)
+        return lines
+    finally:
+        textpage.close()
+
+
+def _units(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _segments(textpage: Any, line: str, position: int) -> list[Segment]:
+    segments: list[Segment] = []
+    end = place = 0
+    for word in _WORD.finditer(line):
+        place += _units(line[end : word.end()])
+        end = word.end()
+        first, last = _box(textpage, position + place - _units(word[0])), _box(textpage, position + place - 1)
+        if first is None or last is None or min(first.top, last.top) <= max(first.bottom, last.bottom):
+            found = Segment(word[0], 0, 0, 0, 0)
+        else:
+            left, right = min(first.left, last.left), max(first.right, last.right)
+            found = Segment(word[0], left, right, min(first.bottom, last.bottom), max(first.top, last.top))
+        if segments and not is_wide_gap(segments[-1], found):
+            segments[-1] = segments[-1].joined(found)
+        else:
+            segments.append(found)
+    return segments
+
+
+class _Box(NamedTuple):
+    left: float
+    right: float
+    bottom: float
+    top: float
+
+
+def _box(textpage: Any, text_index: int) -> _Box | None:
+    """The place of a character, as high as its line."""
+    from pypdfium2 import raw
+
+    index = raw.FPDFText_GetCharIndexFromTextIndex(textpage, text_index)
+    box = raw.FS_RECTF()
+    if index < 0 or not raw.FPDFText_GetLooseCharBox(textpage, index, box):
+        return None
+    return _Box(box.left, box.right, min(box.bottom, box.top), max(box.bottom, box.top))
+
+
+def has_picture(page: Any) -> bool:
+    """Whether a picture covers a good part of the page."""
+    from pypdfium2 import raw
+
+    width, height = page.get_size()
+    for picture in page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=_DEEPEST_FORM):
+        left, bottom, right, top = picture.get_bounds()
+        if (right - left) * (top - bottom) > _PICTURE_SHARE * width * height:
+            return True
+    return False
+
+
+def is_empty(page: Any) -> bool:
+    """Whether nothing at all was found on the page: it is blank, or its content could not be read."""
+    return next(iter(page.get_objects(max_depth=1)), None) is None
+
+
+def page_picture(page: Any) -> bytes:
+    """The page drawn in 300 dots an inch, or fewer where it is large, as PNG."""
+    width, height = page.get_size()
+    scale = min(_DOTS_PER_POINT, (_MOST_DOTS / max(width * height, 1)) ** 0.5)
+    bitmap = page.render(scale=scale, grayscale=True)
+    try:
+        return _png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
+    finally:
+        bitmap.close()
+
+
+def _png(grey: bytes, width: int, height: int, stride: int) -> bytes:
+    """Eight-bit grey samples as a PNG file (RFC 2083)."""
+    rows = b"".join(b"\0" + grey[line * stride : line * stride + width] for line in range(height))
+
+    def part(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(rows, 1)) + part(b"IEND", b"")

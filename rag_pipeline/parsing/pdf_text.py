@@ -1,0 +1,206 @@
+"""The text of a PDF page: its lines in a reader's order, its words whole, and whether it is text at all."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from rag_pipeline.parsing.typography import plain_letters
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+_WORDS = re.compile(r"[^\W\d_]{3,}|\d+")
+_LEAST_WORDS = 0.45
+"""Share of a page's characters that stand in words. A scan's noise had .24, no good one of 32 PDFs less than .70."""
+_LEAST_JUDGED = 40
+"""Characters; fewer are a stamp or a list of codes."""
+_MOST_UNKNOWN = 0.3
+_ARABIC_OR_HEBREW = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_SAME_LINE = 0.5
+_WIDEST_SPACE = 4
+_NEAR = 2
+_PROSE_ROWS = 4
+_PROSE_CELL = 22
+_CELL_GAP = 1.1
+"""In heights of a line; justified prose has gaps of up to half of one."""
+
+
+class Segment(NamedTuple):
+    """A piece of a line without a wide gap in it. Coordinates are points; all are 0 where its place is not known."""
+
+    text: str
+    left: float
+    right: float
+    bottom: float
+    top: float
+
+    @property
+    def height(self) -> float:
+        return self.top - self.bottom
+
+    def joined(self, other: Segment) -> Segment:
+        """This segment with one more word."""
+        text = f"{self.text} {other.text}"
+        if self.height <= 0 or other.height <= 0:
+            return Segment(text, 0, 0, 0, 0)
+        left, right = min(self.left, other.left), max(self.right, other.right)
+        return Segment(text, left, right, min(self.bottom, other.bottom), max(self.top, other.top))
+
+
+def is_wide_gap(first: Segment, second: Segment) -> bool:
+    """Whether two neighbours of a line stand further apart than words do."""
+    height = max(first.height, second.height)
+    gap = max(second.left - first.right, first.left - second.right)
+    return first.height > 0 and second.height > 0 and gap > _CELL_GAP * height
+
+
+def page_text(lines: Sequence[Sequence[Segment]]) -> str:
+    """The lines of a page in their order, what stands side by side as one row of a table or as columns of prose."""
+    rows = _without_chance_gaps(list(_rows(lines)))
+    written: list[str] = []
+    position = 0
+    while position < len(rows):
+        end = _end_of_columns(rows, position)
+        if end:
+            for column in zip(*rows[position:end], strict=True):
+                written += [segment.text for segment in column]
+            position = end
+        else:
+            written.append(" | ".join(segment.text for segment in rows[position]))
+            position += 1
+    return clean_page("\n".join(written))
+
+
+def clean_page(text: str) -> str:
+    """A page's text without marks that no reader sees."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return plain_letters(_CONTROLS.sub("", text)).strip()
+
+
+def _rows(lines: Sequence[Sequence[Segment]]) -> Iterator[list[Segment]]:
+    """Lines that follow each other on one base line as one row, in the direction in which its script is read."""
+    row: list[Segment] = []
+    for line in lines:
+        if row and _is_beside(row[-1], line[0]):
+            row.extend(line)
+            continue
+        if row:
+            yield _in_reading_order(row)
+        row = list(line)
+    if row:
+        yield _in_reading_order(row)
+
+
+def _is_beside(first: Segment, second: Segment) -> bool:
+    lowest = min(first.height, second.height)
+    overlap = min(first.top, second.top) - max(first.bottom, second.bottom)
+    gap = max(second.left - first.right, first.left - second.right)
+    return lowest > 0 and overlap > _SAME_LINE * lowest and gap > -_SAME_LINE * lowest
+
+
+def _in_reading_order(row: list[Segment]) -> list[Segment]:
+    if len(row) == 1 or not all(segment.height > 0 for segment in row):
+        return row
+    ordered = sorted(row, key=lambda segment: segment.left)
+    if is_right_to_left(" ".join(segment.text for segment in row)):
+        ordered.reverse()
+    parts = [ordered[0]]
+    for segment in ordered[1:]:
+        if is_wide_gap(parts[-1], segment):
+            parts.append(segment)
+        else:
+            parts[-1] = parts[-1].joined(segment)
+    return parts
+
+
+def _without_chance_gaps(rows: Sequence[list[Segment]]) -> list[list[Segment]]:
+    """Rows parted only where a row near by is parted at the same place, and not where a line was spread to its margins."""
+    gaps = [_gaps(row) for row in rows]
+    parted: list[list[Segment]] = []
+    for place, row in enumerate(rows):
+        near = [
+            gap
+            for other in range(max(0, place - _NEAR), place + _NEAR + 1)
+            if other != place
+            for gap in gaps[other : other + 1]
+        ]
+        seen = [gap for others in near for gap in others]
+        parts = [row[0]]
+        spread = _is_spread(row, gaps[place])
+        for segment, gap in zip(row[1:], gaps[place], strict=True):
+            if spread or not any(min(gap[1], other[1]) - max(gap[0], other[0]) > segment.height / 2 for other in seen):
+                parts[-1] = parts[-1].joined(segment)
+            else:
+                parts.append(segment)
+        parted.append(parts)
+    return parted
+
+
+def _gaps(row: Sequence[Segment]) -> list[tuple[float, float]]:
+    return [(min(first.right, second.right), max(first.left, second.left)) for first, second in pairwise(row)]
+
+
+def _is_spread(row: Sequence[Segment], gaps: Sequence[tuple[float, float]]) -> bool:
+    """Whether all words of a line stand equally far apart, and not very far: it was justified."""
+    widths = [end - start for start, end in gaps]
+    words = sum(segment.text.count(" ") + 1 for segment in row)
+    if len(widths) < 2 or words != len(row) or max(widths) > _WIDEST_SPACE * row[0].height:
+        return False
+    return max(widths) - min(widths) < 0.2 * max(widths)
+
+
+def _end_of_columns(rows: Sequence[Sequence[Segment]], start: int) -> int:
+    """Where columns of prose end that begin here and were written line by line across them; 0 where there are none.
+
+    Cells of a table are short. Lines of prose are long, begin where the line above begins, and most fill their column.
+    """
+    width = len(rows[start])
+    if width < 2:
+        return 0
+    end = start
+    while end < len(rows) and len(rows[end]) == width and _aligned(rows[start], rows[end]):
+        end += 1
+    if end - start < _PROSE_ROWS:
+        return 0
+    for column in zip(*rows[start:end], strict=True):
+        if sum(len(segment.text) for segment in column) < _PROSE_CELL * len(column):
+            return 0
+        widest = max(segment.right - segment.left for segment in column)
+        if 3 * sum(segment.right - segment.left > 0.7 * widest for segment in column) < 2 * len(column):
+            return 0
+    return end
+
+
+def _aligned(first: Sequence[Segment], second: Sequence[Segment]) -> bool:
+    return all(abs(one.left - other.left) < 1.5 * max(one.height, 1) for one, other in zip(first, second, strict=True))
+
+
+def is_unknown(text: str) -> bool:
+    """Whether fonts do not say which characters a good part of a page shows."""
+    visible = [character for character in text if not character.isspace()]
+    unknown = sum(character == "\ufffd" or unicodedata.category(character) in ("Co", "Cn") for character in visible)
+    return len(visible) >= _LEAST_JUDGED and unknown > _MOST_UNKNOWN * len(visible)
+
+
+def is_noise(text: str) -> bool:
+    """Whether the text layer of a scan has hardly a word among its signs. Of other pages it tells nothing: formulas."""
+    visible = [character for character in text if not character.isspace()]
+    if len(visible) < _LEAST_JUDGED:
+        return False
+    # Beyond Greek and Cyrillic words may be of one letter, and marks are parts of them.
+    in_words = sum(len(word) for word in _WORDS.findall(re.sub("[^\x00-\u058f]", " ", text))) + sum(
+        ord(character) >= 0x0590 and unicodedata.category(character)[0] in "LM" for character in visible
+    )
+    return in_words < _LEAST_WORDS * len(visible)
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether a page is mostly Arabic or Hebrew."""
+    letters = sum(map(str.isalpha, text))
+    return letters > 0 and len(_ARABIC_OR_HEBREW.findall(text)) > 0.3 * letters
+
+
+def letters_in(text: str) -> int:
+    return sum(map(str.isalnum, text))

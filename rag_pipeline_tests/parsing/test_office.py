@@ -1,0 +1,161 @@
+"""Word and PowerPoint documents, and OpenDocument texts and presentations."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag_pipeline.contracts import Parsed
+from rag_pipeline.errors import ParseError
+from rag_pipeline.parsing import parse
+from rag_pipeline_tests.parsing.documents import archive, open_document, paragraph, shape, slides, word
+from rag_pipeline_tests.parsing.test_markdown import check_spans
+
+RUN = "<w:r><w:t>{}</w:t></w:r>"
+
+
+def read(data: bytes, path: str = "a.docx") -> Parsed:
+    parsed = parse(data, path)
+    check_spans(parsed)
+    return parsed
+
+
+def row(*cells: str) -> str:
+    return "<w:tr>" + "".join(f"<w:tc>{paragraph(cell)}</w:tc>" for cell in cells) + "</w:tr>"
+
+
+class TestWord:
+    def test_headings_make_the_path_and_the_line_above_them_the_title(self) -> None:
+        body = paragraph("The ferry", "Title") + paragraph("Fares", "Heading1") + paragraph("Adults pay.")
+        parsed = read(word(body + paragraph("Dogs", "Heading2") + paragraph("Dogs pay.")))
+        assert parsed.title == "The ferry"
+        assert [section.heading_path for section in parsed.sections] == [(), ("Fares",), ("Fares", "Dogs")]
+        assert parsed.text == "The ferry\n\n# Fares\n\nAdults pay.\n\n## Dogs\n\nDogs pay."
+
+    def test_the_title_of_the_properties_comes_first(self) -> None:
+        parsed = read(word(paragraph("Fares", "Heading1") + paragraph("x"), title="The ferry"))
+        assert (parsed.title, parsed.metadata) == ("The ferry", {"author": "A. Writer"})
+
+    def test_rows_of_a_table_keep_their_columns(self) -> None:
+        table = f"<w:tbl>{row('Who', 'Price')}{row('Adult', '2')}{row('Child', '')}</w:tbl>"
+        parsed = read(word(table))
+        assert parsed.text == "Who | Price\nAdult | 2\nChild"
+        assert len(parsed.atoms) == 1
+
+    def test_a_cell_over_several_rows_stands_in_each_of_them(self) -> None:
+        tall = "<w:tc><w:tcPr><w:vMerge{}/></w:tcPr>{}</w:tc>"
+        begun, goes_on = tall.format(' w:val="restart"', paragraph("Adult")), tall.format("", "<w:p/>")
+        first = f"<w:tr>{begun}<w:tc>{paragraph('2')}</w:tc></w:tr>"
+        second = f"<w:tr>{goes_on}<w:tc>{paragraph('3')}</w:tc></w:tr>"
+        assert read(word(f"<w:tbl>{first}{second}</w:tbl>")).text == "Adult | 2\nAdult | 3"
+
+    def test_text_boxes_are_read_once(self) -> None:
+        box = f"<w:txbxContent>{paragraph('in a box')}</w:txbxContent>"
+        body = (
+            "<w:p><w:r><mc:AlternateContent><mc:Choice Requires='wps'><w:drawing><wp:anchor><a:graphic><a:graphicData>"
+            f"<wps:wsp><wps:txbx>{box}</wps:txbx></wps:wsp></a:graphicData></a:graphic></wp:anchor></w:drawing></mc:Choice>"
+            f"<mc:Fallback><w:pict><v:textbox>{box}</v:textbox></w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>"
+        )
+        assert read(word(body)).text == "in a box"
+
+    @pytest.mark.parametrize(
+        ("inner", "text"),
+        [
+            (RUN.format("nav") + RUN.format("igation"), "navigation"),
+            ("<w:r><w:t>navi</w:t><w:softHyphen/><w:t>gation</w:t></w:r>", "navigation"),
+            (RUN.format("navi\u00adgation of\ufb01ce"), "navigation office"),
+            ("<m:oMath><m:r><m:t>E=mc</m:t></m:r></m:oMath>", "E=mc"),
+            (f"<w:ins>{RUN.format('new')}</w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del>", "new"),
+            (f"<w:hyperlink>{RUN.format('linked')}</w:hyperlink>", "linked"),
+            (f"<w:sdt><w:sdtContent>{RUN.format('controlled')}</w:sdtContent></w:sdt>", "controlled"),
+            (f"<w:r><w:instrText>PAGEREF</w:instrText></w:r>{RUN.format('shown')}", "shown"),
+        ],
+    )
+    def test_a_paragraph_shows_what_word_shows(self, inner: str, text: str) -> None:
+        assert read(word(f"<w:p>{inner}</w:p>")).text == text
+
+    def test_footnotes_are_kept(self) -> None:
+        notes = (
+            '<w:footnotes xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:footnote w:id="2">'
+            f"{paragraph('See the fares.')}</w:footnote></w:footnotes>"
+        )
+        body = f"<w:p>{RUN.format('It sails')}<w:r><w:footnoteReference w:id='2'/></w:r></w:p>"
+        assert "See the fares." in read(word(body, members={"word/footnotes.xml": notes})).text
+
+    def test_pictures_are_not_even_unpacked(self) -> None:
+        assert read(word(paragraph("x"), members={"word/media/a.png": "\x00" * 40_000_000})).text == "x"
+
+    def test_a_member_that_unpacks_to_too_much_is_a_bomb(self) -> None:
+        data = word(paragraph("x"), members={"word/footnotes.xml": " " * 40_000_000})
+        with pytest.raises(ParseError, match=r"zip bomb: word/footnotes\.xml"):
+            parse(data, "a.docx")
+
+    def test_a_document_without_text_says_so(self) -> None:
+        with pytest.raises(ParseError, match="no text"):
+            parse(word("<w:p/>"), "a.docx")
+
+    def test_a_document_that_was_cut_off_inside_is_damaged(self) -> None:
+        data = word(paragraph("x"), members={"word/document.xml": "<w:document"})
+        with pytest.raises(ParseError, match="damaged"):
+            parse(data, "a.docx")
+
+
+class TestSlides:
+    def test_a_slide_is_a_page_in_the_order_of_the_show(self) -> None:
+        first = shape("Ports", kind="title") + shape("North and south")
+        second = shape("Fares", kind="title") + shape("Adults pay.")
+        parsed = read(slides(first, second, order=[2, 1]), "a.pptx")
+        assert [(section.page, section.heading_path) for section in parsed.sections] == [(1, ("Fares",)), (2, ("Ports",))]
+        assert parsed.title == "Fares"
+
+    def test_boxes_are_read_from_top_to_bottom_and_left_to_right(self) -> None:
+        boxes = shape("bottom", 10, 100) + shape("right", 120, 40) + shape("left", 10, 40) + shape("top", 10, 5)
+        assert read(slides(boxes), "a.pptx").text == "# Slide 1\n\ntop\n\nleft\n\nright\n\nbottom"
+
+    def test_speaker_notes_follow_their_slide(self) -> None:
+        parsed = read(
+            slides(shape("Fares", kind="title"), shape("Ports", kind="title"), notes={1: "Ask for coins."}), "a.pptx"
+        )
+        assert parsed.text == "# Fares\n\nNotes:\n\nAsk for coins.\n\n# Ports"
+        assert [section.page for section in parsed.sections] == [1, 2]
+
+
+class TestOpenDocument:
+    def test_headings_lists_tables_and_notes_are_read(self) -> None:
+        table = "<table:table>" + "".join(
+            f"<table:table-row><table:table-cell><text:p>{a}</text:p></table:table-cell>"
+            f"<table:table-cell><text:p>{b}</text:p></table:table-cell></table:table-row>"
+            for a, b in (("Who", "Price"), ("Adult", "2"))
+        )
+        parsed = read(
+            open_document(
+                '<office:text><text:h text:outline-level="1">Fares</text:h><text:p>It<text:s text:c="2"/>sails<text:note>'
+                "<text:note-body><text:p>daily</text:p></text:note-body></text:note></text:p><text:list><text:list-item>"
+                f"<text:p>one</text:p></text:list-item></text:list>{table}</table:table></office:text>"
+            ),
+            "a.odt",
+        )
+        assert parsed.text == "# Fares\n\nIt  sails\n\ndaily\n\n- one\n\nWho | Price\nAdult | 2"
+        assert parsed.title == "Fares"
+
+    def test_slides_are_pages(self) -> None:
+        slide = (
+            '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>{}</text:p></draw:text-box>'
+            "</draw:frame><draw:frame><draw:text-box><text:p>words</text:p></draw:text-box></draw:frame></draw:page>"
+        )
+        content = f"<office:presentation>{slide.format('Fares')}{slide.format('Ports')}</office:presentation>"
+        parsed = read(open_document(content, "presentation"), "a.odp")
+        assert [(section.page, section.heading_path) for section in parsed.sections] == [(1, ("Fares",)), (2, ("Ports",))]
+
+    def test_a_password_and_deep_nesting_are_told(self) -> None:
+        data = open_document("<office:text/>", members={"META-INF/manifest.xml": "<manifest><encryption-data/></manifest>"})
+        with pytest.raises(ParseError, match="password-protected"):
+            parse(data, "a.odt")
+        deep = "<text:span>" * 20_000 + "x" + "</text:span>" * 20_000
+        with pytest.raises(ParseError, match="nested too deeply"):
+            parse(open_document(f"<office:text><text:p>{deep}</text:p></office:text>"), "a.odt")
+
+    def test_external_entities_are_not_followed(self) -> None:
+        content = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/hostname">]><office xmlns="x">&e;</office>'
+        data = archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
+        with pytest.raises(ParseError, match="no XML"):
+            parse(data, "a.odt")
