@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MODELS := .venv-models
+PRODUCTION := .venv-production
 READY := $(VENV)/.ready
 demo dev: export DAGSTER_HOME := $(CURDIR)
 CHECKED := rag_pipeline rag_pipeline_tests benchmarks
 
-.PHONY: demo test test-slow test-models dev lint format clean
+.PHONY: demo test test-slow test-stores test-models test-production test-browser dev lint format constraints clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Python 3.10 or newer is needed; set PYTHON=python3.x")'
@@ -22,10 +23,14 @@ demo: $(READY)  ## refresh the sample corpora under Dagster and ask three questi
 	@echo "The runs, checks and figures are in the Dagster UI: make dev"
 
 test: $(READY)  ## the tests
-	$(BIN)/python -m pytest -m "not slow and not models"
+	$(BIN)/python -m pytest -m "not slow and not models and not stores and not production and not browser"
 
 test-slow: $(READY)  ## the tests that kill processes or take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-stores: $(READY)  ## the tests of buckets, which start a real S3 server
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores-test]'
+	$(BIN)/python -m pytest -m stores
 
 # An environment of its own: the other tests must pass without torch.
 $(MODELS)/.ready: pyproject.toml
@@ -36,6 +41,19 @@ $(MODELS)/.ready: pyproject.toml
 
 test-models: $(MODELS)/.ready  ## the tests of local models and of RAGAS, which install torch
 	$(MODELS)/bin/python -m pytest -m models
+
+# An environment of its own: dagster-postgres asks for the Dagster of its own release, which may be older than the newest.
+$(PRODUCTION)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(PRODUCTION)
+	$(PRODUCTION)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[pipeline,litellm,postgres,production-test]'
+	@touch $@
+
+test-production: $(PRODUCTION)/.ready  ## a deployment on PostgreSQL, and what kill -9 leaves of it
+	$(PRODUCTION)/bin/python -m pytest -m production $(PYTEST_ARGUMENTS) rag_pipeline_tests/production
+
+test-browser: $(PRODUCTION)/.ready  ## the Dagster UI in headless Chromium, which has to be there
+	$(PRODUCTION)/bin/python -m pytest -m browser $(PYTEST_ARGUMENTS) rag_pipeline_tests/browser
 
 dev: $(READY)  ## the Dagster UI on this project, at http://127.0.0.1:3000
 	$(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1
@@ -49,5 +67,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix $(CHECKED)
 	$(BIN)/ruff format $(CHECKED)
 
+constraints:  ## write constraints.txt anew: what the image installs
+	rm -rf .venv-constraints
+	$(PYTHON) -m venv .venv-constraints
+	.venv-constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[pipeline,litellm,postgres]'
+	{ echo '# What the image installs: `make constraints` writes this file anew.'; \
+		.venv-constraints/bin/python -m pip freeze --exclude rag-pipeline; } > constraints.txt
+	rm -rf .venv-constraints
+
 clean:  ## remove everything that was made: the environment, the stores, Dagster's history
-	rm -rf $(VENV) $(MODELS) data history schedules storage logs .logs_queue .telemetry
+	rm -rf $(VENV) $(MODELS) $(PRODUCTION) data history schedules storage logs .logs_queue .telemetry

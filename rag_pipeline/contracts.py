@@ -27,13 +27,15 @@ class Contract(BaseModel):
 class SourceItem(Contract):
     """One file or object as a listing shows it, before it is read.
 
-    ``path`` is relative to the source's root, with ``/`` between folders. ``etag`` is None where the store has none.
+    ``path`` is relative to the source's root, with ``/`` between folders. ``etag`` is None where the store has none;
+    ``etag_is_exact`` where an equal one means equal bytes, whatever the clocks say.
     """
 
     path: str
     size: int
     modified_at: datetime
     etag: str | None = None
+    etag_is_exact: bool = False
 
 
 class Section(Contract):

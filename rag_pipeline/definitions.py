@@ -6,17 +6,16 @@ import dagster as dg
 
 from rag_pipeline.config import STRICT_VARIABLE, corpora_root
 from rag_pipeline.corpus_files import load_corpora, load_sound_corpora
-from rag_pipeline.orchestration import build_definitions
+from rag_pipeline.orchestration import build_definitions, build_upkeep_definitions
 
 
 @dg.definitions
 def definitions() -> dg.Definitions:
-    """Load the corpora, build each one's definitions, merge them.
+    """Load the corpora, build each one's definitions, merge them with what looks after the instance.
 
     A corpus.yaml with a fault is shown as a failed check beside the others; with RAG_PIPELINE_STRICT it stops the loading.
     """
     root = corpora_root()
-    if os.environ.get(STRICT_VARIABLE):
-        return build_definitions(load_corpora(root))
-    corpora, faulty = load_sound_corpora(root)
-    return build_definitions(corpora, faulty=faulty)
+    strict = bool(os.environ.get(STRICT_VARIABLE))
+    corpora, faulty = (load_corpora(root), []) if strict else load_sound_corpora(root)
+    return dg.Definitions.merge(build_definitions(corpora, faulty=faulty), build_upkeep_definitions())

@@ -23,6 +23,7 @@
     └── TransientError             trying again may help
         ├── SourceReadError        an item vanished or could not be read just now
         ├── ProviderError          a provider of models fails or cannot be reached
+        ├── StoreUnreachableError  an object store fails or cannot be reached
         ├── LockedError            another refresh of this corpus is at work
         └── ConflictError          another writer published in between
 
@@ -127,6 +128,10 @@ class SourceReadError(TransientError):
 
 class ProviderError(TransientError):
     """A provider of models fails or cannot be reached."""
+
+
+class StoreUnreachableError(TransientError):
+    """An object store fails or cannot be reached, also after several tries."""
 
 
 class LockedError(TransientError):

@@ -6,16 +6,21 @@ import os
 import tempfile
 from pathlib import Path
 
+from rag_pipeline.storage import ObjectPath, StorePath
 from rag_pipeline.write_points import reached
 
 
-def write_atomically(path: Path, data: bytes, what: str) -> None:
+def write_atomically(path: StorePath, data: bytes, what: str) -> None:
     """Replace a file so that a reader, or a machine that stops, sees the old bytes or the new ones and nothing else.
 
     Args:
         what: the name of the write points.
     """
     reached(f"{what}.write.before")
+    if isinstance(path, ObjectPath):
+        path.write_bytes(data)
+        reached(f"{what}.rename.after")
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:

@@ -6,28 +6,32 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_pipeline.errors import RagPipelineError, StoreError
+from rag_pipeline.errors import RagPipelineError, StoreError, StoreUnreachableError
+from rag_pipeline.storage import Failure, ObjectPath, StorePath, failure_of
 from rag_pipeline.write_points import reached
 
 _KEYS_PER_STATEMENT = 500
 """How many keys one IN list names: a longer one is slow to plan."""
 
+_LISTINGS = 5
+
 _ROWS_IN_MEMORY = 2**17
 """Rows a batch where all rows are to be in memory anyway: each batch costs about as much as reading 5,000 short rows."""
 
 
-def connect(folder: Path) -> Any:
-    """A LanceDB connection. The path is made absolute: a relative one that begins with "db" is taken for the cloud."""
+def connect(folder: StorePath) -> Any:
+    """A LanceDB connection. A path is made absolute: a relative one that begins with "db" is taken for the cloud."""
     # Lance logs a warning for each new table; read when the library is loaded, and a user's own setting wins.
     os.environ.setdefault("LANCEDB_LOG", "error")
     import lancedb
 
+    if isinstance(folder, ObjectPath):
+        return lancedb.connect(folder.access.lance_uri, storage_options=folder.access.lance_options)
     return lancedb.connect(str(folder.resolve()))
 
 
@@ -35,10 +39,34 @@ def open_table(database: Any, name: str) -> Any | None:
     """A handle pinned to the newest version, or None when the database has no such table."""
     try:
         return database.open_table(name)
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, FileNotFoundError, RuntimeError, OSError) as error:
+        failure = failure_of(error)
+        if failure is not None:
+            raise _store_error(f"table {name}", failure) from None
         if "not found" in str(error).lower():
             return None
         raise
+
+
+def tag_version(table: Any, tag: str) -> int | None:
+    """The version that a tag keeps, or None when there is no such tag."""
+    try:
+        return int(table.tags.get_version(tag))
+    except RuntimeError as error:
+        if "not found" in str(error).lower():
+            return None
+        raise
+
+
+def tag_versions(table: Any) -> dict[str, int]:
+    """The versions that all tags keep. LanceDB lists tags, then reads each: one that vanishes meanwhile is no fault."""
+    for left in reversed(range(_LISTINGS)):
+        try:
+            return {name: int(tag["version"]) for name, tag in table.tags.list().items()}
+        except RuntimeError as error:
+            if not left or "not found" not in str(error).lower():
+                raise
+    raise AssertionError("unreachable")
 
 
 def sql_string(value: str) -> str:
@@ -52,15 +80,41 @@ def damage_as_store_error(name: str) -> Iterator[None]:
 
     Raises:
         StoreError: with the first line of what LanceDB says, and what to do.
+        StoreUnreachableError: the table lies in a bucket that fails or cannot be reached.
     """
     try:
         yield
     except (RuntimeError, OSError) as error:
+        failure = failure_of(error)
+        if failure is not None and failure.kind != "other":
+            raise _store_error(f"table {name}", failure) from None
         reason = re.split(r", /|\n|, rust/", str(error))[0].removeprefix("lance error: ")
         raise StoreError(
             f"table {name}: files are missing or damaged, or cannot be written ({reason}). Make room or restore them "
             f"from a backup; if there is none, delete the folder {name}.lance and refresh, which builds it anew"
         ) from error
+
+
+@contextmanager
+def bucket_errors(name: str) -> Iterator[None]:
+    """Turn what LanceDB says of a bucket that fails into an error of ours. Every other error passes as it is.
+
+    Raises:
+        StoreUnreachableError: the bucket fails or cannot be reached.
+        StoreError: there is no such bucket, or access is refused.
+    """
+    try:
+        yield
+    except (RuntimeError, OSError, ValueError) as error:
+        failure = failure_of(error)
+        if failure is None or failure.kind == "other":
+            raise
+        raise _store_error(name, failure) from None
+
+
+def _store_error(name: str, failure: Failure) -> RagPipelineError:
+    kind = StoreUnreachableError if failure.transient else StoreError
+    return kind(f"{name}: {failure.text}")
 
 
 @contextmanager

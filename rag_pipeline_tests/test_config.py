@@ -192,7 +192,42 @@ def test_the_roots_come_from_the_environment(workspace: Workspace, monkeypatch: 
     assert (corpora_root(), data_root()) == (workspace.corpora, workspace.data)
 
 
-def test_a_data_root_that_is_a_bucket_is_refused_with_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAG_PIPELINE_DATA", "s3://bucket/prefix")
-    with pytest.raises(ConfigError, match="RAG_PIPELINE_DATA=s3://bucket/prefix"):
+def test_a_data_root_in_a_bucket_is_read_with_the_credentials_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PIPELINE_DATA", "s3://bucket/a prefix/")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
+    root = data_root()
+    assert str(root / "docs") == "s3://bucket/a prefix/docs"
+    assert "hidden" not in repr(root) + repr(vars(type(root))) + str(root)
+
+
+@pytest.mark.parametrize(
+    "root", ["ftp://bucket/x", "s3://", "s3://key:hidden@bucket/x", "s3://bucket/a//b", "s3://bucket/../b"]
+)
+def test_a_data_root_that_is_no_address_is_refused_with_the_variable(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PIPELINE_DATA", root)
+    with pytest.raises(ConfigError, match=r"^RAG_PIPELINE_DATA: expected s3://bucket/prefix") as raised:
         data_root()
+    assert "hidden" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "faults"),
+    [
+        ("path: 's3://key:hidden@bucket/x'", ["source.path", "keys belong into the environment"]),
+        ("path: files, storage_options: {region: x}", ["source.storage_options", "a path in a bucket only"]),
+        ("path: 's3://b/x', storage_options: {secret_access_key: hidden}", ["AWS_SECRET_ACCESS_KEY", "`profile`"]),
+        ("path: 'az://b/x', storage_options: {account_key: hidden}", ["AZURE_STORAGE_ACCOUNT_KEY"]),
+        ("path: 's3://b/x', storage_options: {endpoint: 'http://u:hidden@h'}", ["source.storage_options.endpoint"]),
+        ("path: 's3://b/x', storage_options: {enpoint: 'http://h'}", ["source.storage_options.enpoint: unknown key"]),
+    ],
+)
+def test_secrets_and_faults_of_a_bucket_are_refused_and_never_shown(
+    workspace: Workspace, source: str, faults: list[str]
+) -> None:
+    workspace.corpus(yaml=f"source: {{{source}}}\n")
+    with pytest.raises(ConfigError) as raised:
+        workspace.config()
+    for fault in faults:
+        assert fault in str(raised.value)
+    assert "hidden" not in str(raised.value)

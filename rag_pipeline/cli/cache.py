@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from rag_pipeline.cli.output import print_json, print_line, print_table
-from rag_pipeline.config import data_root
+from rag_pipeline.config import NAME_PATTERN, data_root
 from rag_pipeline.errors import ConfigError
 
 
@@ -47,7 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _corpora() -> list[str]:
     """The corpora that have a store under the data root, whether they are still configured or not."""
-    return sorted(path.parent.name for path in data_root().glob("*/lancedb"))
+    root = data_root()
+    names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    return [name for name in names if NAME_PATTERN.fullmatch(name) and (root / name / "lancedb").is_dir()]
 
 
 def _lock_all(locks: ExitStack) -> None:

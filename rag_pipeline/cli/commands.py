@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from rag_pipeline.cli import cache, corpora, diff, doctor, evaluate, history, new, refresh, rollback, search
+from rag_pipeline.cli import cache, corpora, diff, doctor, evaluate, history, items, new, refresh, rollback, search
 from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError, QueryError, RagPipelineError
+from rag_pipeline.lance import bucket_errors
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 
@@ -38,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", help="print JSON for machines")
     common.add_argument("--debug", action="store_true", help="print the trace of an error")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (corpora, new, refresh, search, evaluate, history, diff, rollback, cache, doctor):
+    for module in (corpora, new, items, refresh, search, evaluate, history, diff, rollback, cache, doctor):
         module.add_arguments(commands, common)
     return parser
 
@@ -52,7 +53,8 @@ def run_command(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
-        return run(arguments)
+        with bucket_errors("the data root"):
+            return run(arguments)
     except RagPipelineError as error:
         if arguments.debug:
             traceback.print_exc()

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
             {
                 "corpus": corpus.name,
                 "description": corpus.description,
-                "source": str(corpus.source_path),
+                "source": corpus.source_address,
                 "embedding": corpus.embedding.provider,
                 "schedule": f"{corpus.schedule.cron} {corpus.schedule.timezone}" if corpus.schedule.enabled else None,
                 "snapshot": served.snapshot if served else None,

@@ -12,6 +12,7 @@ from typing import Any
 from rag_pipeline.cli.output import print_json, print_line
 from rag_pipeline.config import CORPUS_FILE, NAME_PATTERN, RESERVED_NAMES, corpora_root
 from rag_pipeline.errors import ConfigError
+from rag_pipeline.storage import is_address, parse_address
 
 _READABLE = (".md", ".markdown", ".mdx", ".txt", ".rst", ".html", ".htm", ".xhtml")
 _FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -62,7 +63,9 @@ safety: {{max_delete_fraction: 0.3, max_failed_fraction: 0.1}}
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser("new", parents=[common], help="make a corpus of a folder or file of documents")
     parser.add_argument("name", help="lower-case letters, digits and underscores; the first is a letter")
-    parser.add_argument("--source", required=True, metavar="PATH", help="a folder, or a .jsonl or .parquet file")
+    parser.add_argument(
+        "--source", required=True, metavar="PATH", help="a folder, a .jsonl or .parquet file, or s3://bucket/prefix"
+    )
     parser.set_defaults(run=run)
 
 
@@ -70,16 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
     name, source = arguments.name, Path(arguments.source).expanduser()
     if not NAME_PATTERN.fullmatch(name) or name in RESERVED_NAMES:
         raise ConfigError(f"NAME: expected [a-z][a-z0-9_]* and none of {', '.join(RESERVED_NAMES)}, got {name!r}")
-    if "://" in arguments.source:
-        raise ConfigError(
-            f"--source {arguments.source}: expected a path of this machine; object stores are not supported yet"
-        )
-    if not source.exists():
+    bucket = is_address(arguments.source)
+    if not bucket and not source.exists():
         raise ConfigError(f"--source {source}: there is no such file or folder")
     file = corpora_root() / name / CORPUS_FILE
     if file.exists():
         raise ConfigError(f"{file} exists already; choose another name or edit it")
-    text = _TEMPLATE.format(name=name, source=_source_block(source, file.parent))
+    block = _bucket_block(arguments.source) if bucket else _source_block(source, file.parent)
+    text = _TEMPLATE.format(name=name, source=block)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     if arguments.json:
@@ -88,6 +89,22 @@ def run(arguments: argparse.Namespace) -> int:
         print_line(f"wrote {file}")
         print_line(f"next: rag-pipeline refresh {name}")
     return 0
+
+
+def _bucket_block(source: str) -> str:
+    """The lines of a source in a bucket, which is not looked into."""
+    try:
+        address = parse_address(source)
+    except ValueError as error:
+        raise ConfigError(f"--source: {error}") from None
+    path = json.dumps(source, ensure_ascii=False)
+    kind = _FORMATS.get(Path(address.key).suffix.lower())
+    about = (
+        "# Keys come from the environment or an AWS profile; storage_options: {endpoint: ..., region: ..., profile: ...}\n"
+    )
+    if kind:
+        return f"{about}source: {{path: {path}, format: {kind}, fields: {{id: id, text: text}}}}"
+    return f'{about}source:\n  path: {path}\n  include: ["**/*"]\n  exclude: []'
 
 
 def _source_block(source: Path, folder: Path) -> str:

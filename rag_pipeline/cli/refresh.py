@@ -26,18 +26,19 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="read and rebuild everything, whatever looks unchanged")
     parser.add_argument("--allow-deletes", action="store_true", help="lift the limit on how many documents may vanish")
     parser.add_argument("--accept-drop", action="store_true", help="publish even what the corpus's gates refuse")
-    parser.add_argument("--wait", type=_seconds, default=0.0, metavar="SECONDS", help="wait for another refresh to finish")
+    parser.add_argument("--wait", type=seconds, default=0.0, metavar="SECONDS", help="wait for another refresh to finish")
     parser.set_defaults(run=run)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """An argument that is a number of seconds."""
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
+        number = math.nan
+    if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds such as 60, got {text!r}")
-    return seconds
+    return number
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,39 +46,54 @@ def run(arguments: argparse.Namespace) -> int:
     data_root()
     if arguments.dry_run:
         return _dry_run(arguments, corpora)
-    try:
-        from rag_pipeline.orchestration import RefreshSettings, run_refresh
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(str(error.name), "pipeline", "refreshing a corpus") from None
     outcomes = []
     for corpus in corpora:
-        settings = RefreshSettings(
+        outcome = refresh_corpus(
+            corpus,
+            arguments,
             full=arguments.full,
             allow_deletes=arguments.allow_deletes,
             accept_drop=arguments.accept_drop,
             wait_seconds=arguments.wait,
             retries=0,  # whoever waits at a terminal is told at once
         )
-        with _progress(arguments) as reporter:
-            outcome = run_refresh(corpus, settings, reporter)
         outcomes.append(outcome)
-        if outcome.error is not None:
-            sys.stderr.write(f"rag-pipeline: {outcome.error}\n")
-            if arguments.debug and outcome.trace:
-                sys.stderr.write(f"{outcome.trace}\n")
-        elif not arguments.json:
-            print_line(_summary(outcome))
-            _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
-            _print_context_lines(outcome)
-            _print_language(outcome, automatic=corpus.lexical.language == "auto")
-            _print_failures(outcome)
-            _print_evaluation(outcome)
+        print_outcome(outcome, corpus, arguments)
     if arguments.json:
-        print_json([_outcome_json(outcome) for outcome in outcomes])
+        print_json([outcome_json(outcome) for outcome in outcomes])
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if not failed:
         return 0
     return 2 if all(outcome.misconfigured for outcome in failed) else 1
+
+
+def refresh_corpus(corpus: CorpusConfig, arguments: argparse.Namespace, **settings: Any) -> RefreshOutcome:
+    """Refresh one corpus, with the `settings` of a run.
+
+    Raises:
+        MissingExtraError: what refreshing takes is not installed.
+    """
+    try:
+        from rag_pipeline.orchestration import RefreshSettings, run_refresh
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(str(error.name), "pipeline", "refreshing a corpus") from None
+    with _progress(arguments) as reporter:
+        return run_refresh(corpus, RefreshSettings(**settings), reporter)
+
+
+def print_outcome(outcome: RefreshOutcome, corpus: CorpusConfig, arguments: argparse.Namespace) -> None:
+    """What people should know of a refresh; with --json only why it failed."""
+    if outcome.error is not None:
+        sys.stderr.write(f"rag-pipeline: {outcome.error}\n")
+        if arguments.debug and outcome.trace:
+            sys.stderr.write(f"{outcome.trace}\n")
+    elif not arguments.json:
+        print_line(_summary(outcome))
+        _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
+        _print_context_lines(outcome)
+        _print_language(outcome, automatic=corpus.lexical.language == "auto")
+        _print_failures(outcome)
+        _print_evaluation(outcome)
 
 
 def _chosen(names: list[str]) -> list[CorpusConfig]:
@@ -184,13 +200,13 @@ def _print_language(outcome: RefreshOutcome, automatic: bool) -> None:
 
 
 def _print_failures(outcome: RefreshOutcome) -> None:
-    failures = _outcome_json(outcome)["failures"]
+    failures = outcome_json(outcome)["failures"]
     for failure in failures[:_FAILURES_SHOWN]:
         kept = " (its last good version stays)" if failure["kept"] else ""
         print_line(f"  not read: {failure['source']}: {failure['reason']}{kept}")
     if len(failures) > _FAILURES_SHOWN:
         print_line(f"  … and {len(failures) - _FAILURES_SHOWN} more; --json lists all")
-    incomplete = _outcome_json(outcome)["incomplete"]
+    incomplete = outcome_json(outcome)["incomplete"]
     for document in incomplete[:_FAILURES_SHOWN]:
         print_line(f"  read in part: {document['source']}: {document['reason']}")
     if len(incomplete) > _FAILURES_SHOWN:
@@ -205,7 +221,7 @@ def _print_evaluation(outcome: RefreshOutcome) -> None:
 
 
 def _summary(outcome: RefreshOutcome) -> str:
-    values = _outcome_json(outcome)
+    values = outcome_json(outcome)
     documents, chunks = values["documents"], values["chunks"]
     if values["status"] == "held":
         head = f"{outcome.corpus}: snapshot {values['snapshot']} is held by a rollback, nothing was published"
@@ -221,7 +237,7 @@ def _summary(outcome: RefreshOutcome) -> str:
     )
 
 
-def _outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
+def outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
     """A refresh as `refresh --json` prints it; what a failed run did not get to is null."""
     reports = {stage: report.model_dump(mode="json") for stage, report in outcome.reports.items()}
     documents, chunks = reports.get("documents"), reports.get("chunks")

@@ -149,10 +149,20 @@ def _print_explanation(explanation: Explanation, mode: str) -> None:
         )
     if mode == "hybrid":
         sums = f"{explanation.vector.contribution:.6f} vector + {explanation.bm25.contribution:.6f} bm25"
-        print_line(f"     fused   {explanation.fused_score:.6f} = {sums}")
+        print_line(f"     fused   {explanation.fused_score:.6f} = {sums}{_weight(explanation)}")
     if explanation.rerank is not None:
         print_line(f"     rerank  {_described(explanation.rerank, explanation.hit.rank)}")
     print_line()
+
+
+def _weight(explanation: Explanation) -> str:
+    fusion = explanation.fusion
+    if fusion is None or fusion.bm25_weight is None or explanation.bm25_weight is None:
+        return ""
+    if fusion.method == "convex":
+        return f" (weight of bm25 {explanation.bm25_weight:g})"
+    origin = "tuned" if fusion.tuned else "the default"
+    return f" (weight of bm25 {explanation.bm25_weight:.3f} in this query, {origin} is {fusion.bm25_weight:g})"
 
 
 def _described(effect: RerankEffect, rank: int) -> str:

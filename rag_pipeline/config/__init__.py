@@ -27,7 +27,7 @@ from rag_pipeline.config.roots import (
     data_root,
 )
 from rag_pipeline.config.schedule import ExecutionConfig, FreshnessConfig, ScheduleConfig
-from rag_pipeline.config.source import FieldMapping, Glob, SourceConfig
+from rag_pipeline.config.source import FieldMapping, Glob, SourceConfig, StorageOptions
 
 __all__ = [
     "CORPORA_VARIABLE",
@@ -68,6 +68,7 @@ __all__ = [
     "SafetyConfig",
     "ScheduleConfig",
     "SourceConfig",
+    "StorageOptions",
     "corpora_root",
     "data_root",
     "plain_address",

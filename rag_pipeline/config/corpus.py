@@ -18,6 +18,7 @@ from rag_pipeline.config.roots import CORPUS_FILE, NAME_PATTERN
 from rag_pipeline.config.schedule import ExecutionConfig, FreshnessConfig, ScheduleConfig
 from rag_pipeline.config.source import SourceConfig
 from rag_pipeline.config.strict import Strict
+from rag_pipeline.storage import is_address
 
 
 class SafetyConfig(Strict):
@@ -74,5 +75,10 @@ class CorpusConfig(Strict):
 
     @property
     def source_path(self) -> Path:
-        """The source's root or file, absolute."""
+        """The source's root or file on this machine, absolute."""
         return (self.folder / self.source.path).resolve()
+
+    @property
+    def source_address(self) -> str:
+        """Where the source is, for people: an absolute path, or the address in a bucket."""
+        return self.source.path if is_address(self.source.path) else str(self.source_path)

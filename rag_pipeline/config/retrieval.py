@@ -30,22 +30,23 @@ HOSTED_RERANKERS = frozenset({"litellm", "llm"})
 """Rerankers that are asked over a network, through LiteLLM. They have no default model."""
 
 
-BM25_WEIGHTS = {"static": 0.7, "hash": 0.9}
-BM25_WEIGHT_OF_MODELS = 0.5
-"""The share of BM25 in hybrid searches by who makes the vectors, measured (docs/adr/0020-fusion-auto.md): the better they
-tell what a text is about, the more they count."""
+BM25_WEIGHTS = {"static": 0.65, "hash": 0.85}
+BM25_WEIGHT_OF_MODELS = 0.45
+"""The share of BM25 under ``auto`` by who makes the vectors, measured (docs/adr/0020-fusion-auto.md): the better they tell
+what a text is about, the more they count."""
+CONVEX_BM25_WEIGHT = 0.7
 
 
 class RetrievalConfig(Strict):
     """How the two arms of a hybrid search become one list, and what ranks its best anew.
 
-    ``auto`` and ``convex`` sum normalised scores, ``bm25_weight`` for BM25 and the rest for vectors; None takes the weight that
-    measured well for the kind of embedder. ``auto`` has it tuned where the corpus's own query set is large enough. ``rrf`` sums
-    reciprocal ranks; ``rrf_k`` is the constant of Cormack et al., SIGIR 2009.
+    ``convex`` sums normalised scores, ``bm25_weight`` (0.7 where it is None) for BM25 and the rest for vectors. ``auto``
+    fits the weight to each query, starting from one that measured well for the kind of embedder, or that the corpus's own
+    query set has chosen. ``rrf`` sums reciprocal ranks; ``rrf_k`` is the constant of Cormack et al., SIGIR 2009.
 
-    ``rerank`` names the reranker of hybrid searches, which sees the best ``rerank_candidates``; ``rerank_weight`` is its share
-    of the score that ranks them, the rest is fusion's. With ``rerank_on_failure: fused`` a reranker that fails leaves fusion's
-    order, with a warning. See docs/reranking.md.
+    ``rerank`` names the reranker of hybrid searches, which sees the best ``rerank_candidates``; ``rerank_weight`` is its
+    share of the score that ranks them, the rest is fusion's. With ``rerank_on_failure: fused`` a reranker that fails
+    leaves fusion's order, with a warning. See docs/reranking.md.
     """
 
     fusion: Literal["auto", "convex", "rrf"] = "auto"
@@ -66,7 +67,8 @@ class RetrievalConfig(Strict):
         """The same with the weight that holds for vectors of a provider where none was named."""
         if self.bm25_weight is not None:
             return self
-        return self.model_copy(update={"bm25_weight": BM25_WEIGHTS.get(provider, BM25_WEIGHT_OF_MODELS)})
+        default = BM25_WEIGHTS.get(provider, BM25_WEIGHT_OF_MODELS) if self.fusion == "auto" else CONVEX_BM25_WEIGHT
+        return self.model_copy(update={"bm25_weight": default})
 
     @field_validator("rerank_model")
     @classmethod

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from rag_pipeline.errors import ConfigError
+from rag_pipeline.storage import ObjectPath, StorePath, is_address
 
 CORPUS_FILE = "corpus.yaml"
 CORPORA_VARIABLE = "RAG_PIPELINE_CORPORA"
@@ -23,13 +24,16 @@ def corpora_root(override: str | os.PathLike[str] | None = None) -> Path:
     return Path(override or os.environ.get(CORPORA_VARIABLE) or "corpora").resolve()
 
 
-def data_root(override: str | os.PathLike[str] | None = None) -> Path:
-    """The folder under which every corpus has its store.
+def data_root(override: str | os.PathLike[str] | None = None) -> StorePath:
+    """The folder under which every corpus has its store: of this machine, or in a bucket.
 
     Raises:
-        ConfigError: the root is a URI; object stores as data roots are not there yet.
+        ConfigError: it is an address that cannot be read, or there are no credentials for it.
     """
     root = str(override or os.environ.get(DATA_VARIABLE) or "data")
-    if "://" in root:
-        raise ConfigError(f"{DATA_VARIABLE}={root}: expected a path of this machine; object stores are not supported yet")
-    return Path(root).resolve()
+    if not is_address(root):
+        return Path(root).resolve()
+    try:
+        return ObjectPath.of(root)
+    except ValueError as error:
+        raise ConfigError(f"{DATA_VARIABLE}: {error}") from None

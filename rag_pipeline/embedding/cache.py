@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from rag_pipeline.contracts import EmbedderIdentity
 from rag_pipeline.errors import StoreError
 from rag_pipeline.lance import append, connect, create, open_table
+from rag_pipeline.storage import StorePath
 
 IDENTITY_KEY = b"rag_pipeline.identity"
 """Key of a table's schema metadata: the identity whose vectors it holds, as JSON."""
@@ -35,7 +36,7 @@ class EmbeddingCache:
     Holds the hashes in memory (about 80 bytes each), never the vectors. Not for use by two threads at once.
     """
 
-    def __init__(self, folder: Path, identity: EmbedderIdentity) -> None:
+    def __init__(self, folder: StorePath, identity: EmbedderIdentity) -> None:
         self.identity = identity
         self.table_name = f"{identity.provider}_{identity.key[:24]}"
         self._folder = folder
@@ -43,7 +44,7 @@ class EmbeddingCache:
             [("content_hash", pa.string()), ("vector", pa.list_(pa.float32(), identity.dimensions))],
             metadata={IDENTITY_KEY: identity.model_dump_json().encode()},
         )
-        self._table: Any | None = open_table(connect(folder), self.table_name) if folder.is_dir() else None
+        self._table: Any | None = _existing_table(folder, self.table_name)
         self._hashes: pa.Array = pa.array([], pa.string())
         self._rows: npt.NDArray[np.int64] | None = np.zeros(0, dtype=np.int64)
         self._load_hashes()
@@ -117,3 +118,9 @@ class EmbeddingCache:
         stored = pa.Table.from_batches(query.to_batches(_HASHES_PER_BATCH), _HASHES)
         self._hashes = stored["content_hash"].combine_chunks()
         self._rows = stored["_rowid"].to_numpy().astype(np.int64)
+
+
+def _existing_table(folder: StorePath, name: str) -> Any | None:
+    if isinstance(folder, Path) and not folder.is_dir():
+        return None
+    return open_table(connect(folder), name)

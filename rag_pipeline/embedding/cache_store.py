@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 from rag_pipeline.contracts import Contract, EmbedderIdentity
 from rag_pipeline.embedding.cache import IDENTITY_KEY
 from rag_pipeline.lance import connect, create, open_table, read, scan
+from rag_pipeline.storage import StorePath, total_size
 
 
 class CachedIdentity(Contract):
@@ -22,23 +22,23 @@ class CachedIdentity(Contract):
     bytes: int
 
 
-def cached_identities(folder: Path) -> list[CachedIdentity]:
+def cached_identities(folder: StorePath) -> list[CachedIdentity]:
     """The identities that have vectors in the cache."""
     if not folder.is_dir():
         return []
     database = connect(folder)
     found = []
-    for name in sorted(path.stem for path in folder.glob("*.lance")):
+    for name in sorted(path.stem for path in folder.iterdir() if path.suffix == ".lance"):
         table = open_table(database, name)
         if table is None:
             continue
         identity = EmbedderIdentity.model_validate_json(table.schema.metadata[IDENTITY_KEY])
-        size = sum(path.stat().st_size for path in (folder / f"{name}.lance").rglob("*") if path.is_file())
+        size = total_size(folder / f"{name}.lance")
         found.append(CachedIdentity(table=name, identity=identity, vectors=table.count_rows(), bytes=size))
     return found
 
 
-def prune(folder: Path, table_name: str, used: pa.Array) -> int:
+def prune(folder: StorePath, table_name: str, used: pa.Array) -> int:
     """Keep only the vectors whose content hash is among those used. Returns how many were dropped.
 
     The table is written anew in one commit. The caller holds the locks of all corpora: a refresh would miss vectors that
@@ -62,6 +62,6 @@ def prune(folder: Path, table_name: str, used: pa.Array) -> int:
     return before - kept
 
 
-def drop(folder: Path, table_name: str) -> None:
+def drop(folder: StorePath, table_name: str) -> None:
     """Delete all vectors of one identity."""
     connect(folder).drop_table(table_name)

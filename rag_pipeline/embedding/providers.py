@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
-from pathlib import Path
 
 from rag_pipeline.config import HOSTED_PROVIDERS, EmbedderConfig
 from rag_pipeline.contracts import EmbedderIdentity, ModelAccess
 from rag_pipeline.embedding.base import Embedder
 from rag_pipeline.errors import EmbeddingError, IdentityMismatchError
+from rag_pipeline.storage import StorePath
 
 WIDTHS_FILE = "widths.json"
 """In the folder of the embedding cache: the widths of models that had to be asked for theirs."""
@@ -19,7 +19,7 @@ _loaded: dict[str, Embedder] = {}
 _lock = threading.Lock()
 
 
-def embedder_for(config: EmbedderConfig, cache_folder: Path | None = None, remember: bool = True) -> Embedder:
+def embedder_for(config: EmbedderConfig, cache_folder: StorePath | None = None, remember: bool = True) -> Embedder:
     """The embedder that a corpus asks for. Models are loaded once a process.
 
     Args:
@@ -89,7 +89,7 @@ def embedder_of(identity: EmbedderIdentity, query_model: str | None = None, acce
     return embedder
 
 
-def _load(config: EmbedderConfig, cache_folder: Path | None, remember: bool) -> Embedder:
+def _load(config: EmbedderConfig, cache_folder: StorePath | None, remember: bool) -> Embedder:
     if config.provider in HOSTED_PROVIDERS:
         from rag_pipeline.embedding.hosted.build import hosted_embedder
 

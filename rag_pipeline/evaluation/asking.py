@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rag_pipeline.config import EVALUATED_DOCUMENTS
 from rag_pipeline.evaluation.query_set import Kind, QuerySet
-from rag_pipeline.evaluation.results import QueryResult, Results, query_result
+from rag_pipeline.evaluation.results import QueryResult, Results, query_result, reranked_mode
 from rag_pipeline.query import Index
 from rag_pipeline.query.index import MODES, Mode
 from rag_pipeline.query.ranking import Floats, Ints
@@ -83,7 +83,7 @@ def ask(
     Args:
         also: queries that are asked too and do not count, for a comparison with where they come from.
         advance: hears of searches that were made.
-        rerankers: each ranks hybrid searches anew, in a mode of its own, see :func:`reranked_mode`.
+        rerankers: each ranks hybrid searches anew, in a mode of its own, see :func:`results.reranked_mode`.
     """
     results: dict[str, list[QueryResult]] = {str(mode): [] for mode in modes}
     results |= {reranked_mode(name): [] for name in rerankers}
@@ -120,11 +120,6 @@ def ask_weighted(
             advance(len(MODES))
     found = {mode: tuple(judged) for mode, judged in results.items()}
     return Results(content=index.manifest.hash, kind=queries.kind, query_set=queries.hash, modes=found), weighted
-
-
-def reranked_mode(reranker: str) -> str:
-    """The name of hybrid searches under a reranker among the modes."""
-    return f"hybrid+{reranker}"
 
 
 def _asked(queries: QuerySet, also: QuerySet | None) -> Iterator[AskedQuery]:

@@ -9,10 +9,12 @@ from pydantic import Field
 from rag_pipeline.config import HOSTED_PROVIDERS
 from rag_pipeline.contracts import Contract, Manifest
 from rag_pipeline.embedding import Embedder
+from rag_pipeline.errors import LockedError
 from rag_pipeline.evaluation.asking import ask
 from rag_pipeline.evaluation.known_items import known_items
 from rag_pipeline.evaluation.query_set import Kind, QuerySet
-from rag_pipeline.evaluation.results import Results, read_results
+from rag_pipeline.evaluation.results import Results, read_results, reranked_mode, write_results
+from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.index.snapshot import open_vector_table
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.query import Index
@@ -69,16 +71,44 @@ def open_candidate(store: CorpusStore, manifest: Manifest, embedder: Embedder) -
     return Index(SnapshotReader(store, manifest, DEFAULT_MEMORY_BUDGET, embedder), pinned=True, expect=None)
 
 
-def measured(store: CorpusStore, index: Index, queries: QuerySet | None) -> Results:
-    """What an index finds: as it was stored when it was evaluated, or else found out now. Nothing is written.
+def measured(store: CorpusStore, index: Index, queries: QuerySet | None, rerankers: Sequence[str] = ()) -> Results:
+    """What an index finds: as it was stored when it was evaluated, or else found out now.
+
+    What a reranker finds is kept, where nobody else writes to the corpus meanwhile: it may have cost money. Otherwise
+    nothing is written.
 
     Args:
         queries: None asks the known items of the index.
+        rerankers: are asked as well, by names that `Index.search` takes.
+
+    Raises:
+        QueryError: there is no such reranker.
+        RerankingError, CredentialsError, ProviderError, MissingExtraError: a reranker fails.
     """
     kind: Kind = queries.kind if queries is not None else "known_items"
-    stored = read_results(store, index.manifest.hash, kind, queries.hash if queries is not None else None)
-    if stored is not None:
+    query_set = queries.hash if queries is not None else None
+    stored = read_results(store, index.manifest.hash, kind, query_set, rerankers)
+    missing = [name for name in rerankers if stored is None or reranked_mode(name) not in stored.modes]
+    if stored is not None and not missing:
         return stored
     if queries is None:
         queries = known_items(open_vector_table(store, index.manifest))
-    return ask(index, queries, modes_of(kind, index.manifest.content.embedder.provider))
+    modes = modes_of(kind, index.manifest.content.embedder.provider)
+    results = stored if stored is not None else ask(index, queries, modes)
+    if not missing:
+        return results
+    reranked = ask(index, queries, (), rerankers=missing)
+    if stored is not None:
+        _keep(store, reranked)
+    return results.model_copy(update={"modes": {**results.modes, **reranked.modes}})
+
+
+def _keep(store: CorpusStore, results: Results) -> None:
+    try:
+        lock = RefreshLock.acquire(store, None)
+    except LockedError:
+        return
+    try:
+        write_results(store, results)
+    finally:
+        lock.release()

@@ -34,6 +34,14 @@ _SCHEMA = pa.schema(
 )
 
 
+_RERANKED = "hybrid+"
+
+
+def reranked_mode(reranker: str) -> str:
+    """The name of hybrid searches under a reranker among the modes; ``reranker`` as `Index.search` takes it."""
+    return f"{_RERANKED}{reranker}"
+
+
 class QueryResult(Contract):
     """What one query found in one mode: the relevant documents among the first, and their ranks from 1.
 
@@ -98,12 +106,15 @@ class Results(Contract):
         return {mode: {name: self.mean(mode, name) for name in SHOWN_METRICS} for mode in self.modes}
 
 
-def read_results(store: CorpusStore, content: str, kind: Kind, query_set: str | None = None) -> Results | None:
+def read_results(
+    store: CorpusStore, content: str, kind: Kind, query_set: str | None = None, rerankers: Sequence[str] = ()
+) -> Results | None:
     """What was measured of a content, or None when it never was.
 
     Args:
         content: the hash of a manifest's content.
         query_set: the hash of the query set; None takes the known items, of which a content has one set.
+        rerankers: whose modes are read as well, where they were measured.
     """
     table = store.table(EVALUATIONS)
     if table is None:
@@ -113,8 +124,11 @@ def read_results(store: CorpusStore, content: str, kind: Kind, query_set: str | 
         where += f" AND query_set = {sql_string(query_set)}"
     columns = ["query_set", "mode", "query_id", "text", "grades", "counted", "found", "ranks"]
     modes: dict[str, list[QueryResult]] = {}
+    wanted = {reranked_mode(name) for name in rerankers}
     rows = read(table, columns, where).to_pylist()
     for row in rows:
+        if row["mode"].startswith(_RERANKED) and row["mode"] not in wanted:
+            continue
         found = modes.setdefault(row["mode"], [])
         if row["query_id"] is None:
             continue

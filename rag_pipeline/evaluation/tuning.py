@@ -44,7 +44,7 @@ def ask_and_tune(
     """
     default = index.fusion.bm25_weight
     if default is None:
-        raise ValueError("expected an index that fuses by a weighted sum")
+        raise ValueError(f"expected an index that sums by weight, this one fuses by {index.fusion.method}")
     weights = weights_to_try(default)
     others, weighted = ask_weighted(index, queries, weights, advance)
     fusion = tuned(weighted, default, queries.hash)

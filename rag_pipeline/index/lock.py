@@ -1,16 +1,22 @@
-"""One writer a corpus: a lock of the operating system, which ends with the process that holds it, however that ends."""
+"""One writer a corpus: a lock of the operating system, which ends with the process that holds it, however that ends.
+
+In a bucket it is a lease, which expires when its holder does not renew it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 from rag_pipeline.errors import LockedError
 from rag_pipeline.files import write_atomically
+from rag_pipeline.index.lease import Lease, LeaseHeldError
 from rag_pipeline.index.store import CorpusStore
+from rag_pipeline.storage import ObjectPath
 
 _LOCK, _OWNER = "refresh.lock", "refresh.owner.json"
 
@@ -35,6 +41,17 @@ class RefreshLock:
         Raises:
             LockedError: another refresh still holds it; the message says which.
         """
+        owner = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "run_id": run_id,
+            "since": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        }
+        if isinstance(store.root, ObjectPath):
+            try:
+                return cls(Lease.acquire(store.root / _LOCK, owner, wait))
+            except LeaseHeldError as error:
+                raise _locked(store, error.owner) from None
         from filelock import FileLock, Timeout
 
         store.root.mkdir(parents=True, exist_ok=True)
@@ -42,16 +59,7 @@ class RefreshLock:
         try:
             lock.acquire()
         except Timeout:
-            raise LockedError(
-                f"corpus {store.corpus!r} is being refreshed already{_described_owner(store)}; "
-                f"try again when it is done, or wait for it with --wait SECONDS"
-            ) from None
-        owner = {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "run_id": run_id,
-            "since": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        }
+            raise _locked(store, _read_owner(store)) from None
         write_atomically(store.root / _OWNER, json.dumps(owner).encode(), "owner")
         return cls(lock)
 
@@ -60,10 +68,19 @@ class RefreshLock:
         self._lock.release()
 
 
-def _described_owner(store: CorpusStore) -> str:
+def _locked(store: CorpusStore, owner: Mapping[str, Any]) -> LockedError:
+    known = all(key in owner for key in ("pid", "host", "since"))
+    described = f" by process {owner['pid']} on {owner['host']} since {owner['since']}" if known else ""
+    return LockedError(
+        f"corpus {store.corpus!r} is being refreshed already{described}; "
+        f"try again when it is done, or wait for it with --wait SECONDS"
+    )
+
+
+def _read_owner(store: CorpusStore) -> dict[str, Any]:
     try:
         owner = json.loads((store.root / _OWNER).read_bytes())
-        return f" by process {owner['pid']} on {owner['host']} since {owner['since']}"
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError):
         # The owner writes its name just after it took the lock.
-        return ""
+        return {}
+    return owner if isinstance(owner, dict) else {}

@@ -6,6 +6,7 @@ being taken apart.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from rag_pipeline.contracts import Contract, Manifest
 from rag_pipeline.errors import StoreError
-from rag_pipeline.index.snapshot import manifest_file, read_manifest, read_pointer, snapshot_numbers, tag_name
+from rag_pipeline.index.snapshot import Pointer, manifest_file, read_manifest, read_pointer, snapshot_numbers, tag_name
 from rag_pipeline.index.store import (
     CHUNKS,
     CONTEXT_LINES,
@@ -25,7 +26,8 @@ from rag_pipeline.index.store import (
     CorpusStore,
 )
 from rag_pipeline.index.working_segments import read_working_segments
-from rag_pipeline.lance import delete_keys, read
+from rag_pipeline.lance import delete_keys, read, tag_versions
+from rag_pipeline.storage import StorePath
 from rag_pipeline.write_points import reached
 
 _WRITERS_OWN = timedelta(milliseconds=1)
@@ -33,6 +35,9 @@ _WRITERS_OWN = timedelta(milliseconds=1)
 
 _CLOCK_MARGIN = timedelta(seconds=2)
 """Between our reading of the clock and LanceDB's."""
+
+_LONGEST_PUBLICATION = timedelta(hours=1)
+"""Between the writing of a segment or manifest in a bucket and the swap of CURRENT, with room."""
 
 _FRAGMENTS = 24
 """Compaction writes a table anew, and kept snapshots keep the old copy: so it waits until this many pieces have come
@@ -112,13 +117,25 @@ def delete_spare_tags(store: CorpusStore) -> list[str]:
 
 
 def spare_tags(store: CorpusStore, table: Any) -> list[str]:
-    kept = {tag_name(number) for number in snapshot_numbers(store)}
-    return sorted(tag for tag in table.tags.list() if tag.startswith("snapshot-") and tag not in kept)
+    """In a bucket a tag's name goes on after the number, and several may have one number: their manifest names one."""
+    by_number: defaultdict[str, list[str]] = defaultdict(list)
+    for tag in tag_versions(table):
+        if tag.startswith("snapshot-"):
+            by_number["-".join(tag.split("-")[:2])].append(tag)
+    spare: list[str] = []
+    kept = {tag_name(number): number for number in snapshot_numbers(store)}
+    for name, tags in by_number.items():
+        if name not in kept:
+            spare += tags
+        elif len(tags) > 1:
+            named = read_manifest(store, kept[name]).vector_table.tag
+            spare += [tag for tag in tags if tag != named]
+    return sorted(spare)
 
 
-def spare_files(store: CorpusStore) -> list[Path]:
+def spare_files(store: CorpusStore) -> list[StorePath]:
     """Segment files that neither a kept snapshot nor the next one names, manifests that were never published, and
-    temporary files of writers that died."""
+    temporary files of writers that died. In a bucket only what is old enough to belong to no host that is at work."""
     try:
         manifests: Sequence[Manifest] = [read_manifest(store, number) for number in snapshot_numbers(store)]
     except StoreError:
@@ -128,16 +145,25 @@ def spare_files(store: CorpusStore) -> list[Path]:
     segments = [segment for manifest in manifests for segment in manifest.bm25] + list(working.segments if working else ())
     named = {segment.file for segment in segments} | {segment.deletions_file for segment in segments}
     pointer = read_pointer(store)
-    spare = []
+    spare: list[Any] = []
     for folder in (store.bm25, store.snapshots, store.root):
         for path in folder.iterdir() if folder.is_dir() else ():
-            unpublished = (
-                path.suffix == ".json" and path.stem.isdigit() and (pointer is None or int(path.stem) > pointer.newest)
-            )
+            unpublished = path.suffix == ".json" and path.stem.isdigit() and not _is_published(pointer, int(path.stem))
             unnamed = folder == store.bm25 and path.suffix == ".arrow" and path.name not in named
-            if path.is_file() and (path.name.endswith(".tmp") or unnamed or unpublished):
+            if path.is_file() and (path.name.endswith(".tmp") or unnamed or unpublished) and _is_left(path):
                 spare.append(path)
     return sorted(spare)
+
+
+def _is_published(pointer: Pointer | None, number: int) -> bool:
+    return pointer is not None and number <= pointer.newest and number not in pointer.skipped
+
+
+def _is_left(path: StorePath) -> bool:
+    """Whether nobody is at work on a file that nothing names yet. On a disk the corpus's lock says so."""
+    if isinstance(path, Path):
+        return True
+    return path.modified_at is None or datetime.now(timezone.utc) - path.modified_at > _LONGEST_PUBLICATION
 
 
 def delete_spare_files(store: CorpusStore) -> int:
@@ -171,7 +197,7 @@ def _compact(table: Any | None) -> bool:
 
 
 def _cleanup_window(table: Any) -> timedelta:
-    tagged = {tag["version"] for tag in table.tags.list().values()}
+    tagged = set(tag_versions(table).values())
     # LanceDB's time stamps are naive, in local time.
     ages = [datetime.now() - version["timestamp"] for version in table.list_versions() if version["version"] in tagged]
     needed: list[timedelta] = [age + _CLOCK_MARGIN for age in ages]

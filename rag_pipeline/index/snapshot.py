@@ -6,48 +6,38 @@ tag or a manifest that nothing points to; the next publication takes their numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+import secrets
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import ValidationError
 
-from rag_pipeline.contracts import Contract, Manifest, TableVersion
+from rag_pipeline.contracts import Manifest, TableVersion
 from rag_pipeline.errors import ConflictError, SnapshotNotFoundError, StoreError
 from rag_pipeline.files import write_atomically
+from rag_pipeline.index.current import CURRENT, Pointer, Swap, read_pointer, swapping
 from rag_pipeline.index.store import VECTORS, CorpusStore
+from rag_pipeline.lance import bucket_errors, tag_version
+from rag_pipeline.storage import ObjectChangedError, ObjectPath, StorePath
 from rag_pipeline.write_points import reached
 
-_CURRENT = "CURRENT"
-_SWAP_SECONDS = 30.0
+__all__ = [
+    "Pointer",
+    "is_held",
+    "manifest_file",
+    "open_vector_table",
+    "publish",
+    "read_manifest",
+    "read_pointer",
+    "release",
+    "rollback",
+    "served_manifest",
+    "snapshot_numbers",
+    "tag_name",
+]
 
 
-class Pointer(Contract):
-    """The content of CURRENT: the snapshot that is served, the newest one ever published, and whether a rollback holds."""
-
-    snapshot: int
-    newest: int
-    held: bool = False
-
-
-def read_pointer(store: CorpusStore) -> Pointer | None:
-    """Which snapshot is served, or None when none was published yet.
-
-    Raises:
-        StoreError: CURRENT is damaged.
-    """
-    file = store.snapshots / _CURRENT
-    try:
-        return Pointer.model_validate_json(file.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValidationError:
-        remedy = 'write {"snapshot": N, "newest": N} with the N of the newest manifest beside it'
-        raise StoreError(f"{file}: damaged; {remedy}") from None
-
-
-def manifest_file(store: CorpusStore, snapshot: int) -> Path:
+def manifest_file(store: CorpusStore, snapshot: int) -> StorePath:
     return store.snapshots / f"{snapshot:06d}.json"
 
 
@@ -84,7 +74,9 @@ def read_manifest(store: CorpusStore, snapshot: int | None = None) -> Manifest:
 
 def _corpora(store: CorpusStore) -> str:
     """The corpora that have something published under the data root."""
-    return ", ".join(sorted(path.parent.parent.name for path in store.root.parent.glob(f"*/snapshots/{_CURRENT}"))) or "none"
+    root = store.root.parent
+    folders = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    return ", ".join(name for name in folders if (root / name / "snapshots" / CURRENT).is_file()) or "none"
 
 
 def served_manifest(store: CorpusStore) -> Manifest | None:
@@ -113,12 +105,13 @@ def open_vector_table(store: CorpusStore, manifest: Manifest) -> Any:
     table = store.table(reference.name)
     if table is None:
         raise StoreError(f"{name}: {store.uri(reference.name)} is not there; restore it, or refresh the corpus")
-    tag = table.tags.list().get(reference.tag) if reference.tag is not None else {"version": reference.version}
-    if tag is None or tag["version"] != reference.version:
+    kept = tag_version(table, reference.tag) if reference.tag is not None else reference.version
+    if kept != reference.version:
         # A table that was deleted and made anew counts from 1 again: without the tag the number means nothing.
         raise StoreError(f"{name}: {store.uri(reference.name)} has no such version any more; refresh the corpus")
     try:
-        table.checkout(reference.version)
+        with bucket_errors(name):
+            table.checkout(reference.version)
     except (ValueError, RuntimeError):
         gone = f"version {reference.version} of {store.uri(reference.name)} is gone"
         raise StoreError(f"{name}: {gone}; refresh the corpus") from None
@@ -130,8 +123,13 @@ def snapshot_numbers(store: CorpusStore) -> list[int]:
     pointer = read_pointer(store)
     if pointer is None:
         return []
-    numbers = (int(path.stem) for path in store.snapshots.glob("[0-9]*.json") if path.stem.isdigit())
-    return sorted(number for number in numbers if number <= pointer.newest)
+    return [number for number in _manifest_numbers(store) if number <= pointer.newest and number not in pointer.skipped]
+
+
+def _manifest_numbers(store: CorpusStore) -> list[int]:
+    """The numbers of all manifests, also of those that were never published."""
+    files = store.snapshots.iterdir() if store.snapshots.is_dir() else ()
+    return sorted(int(path.stem) for path in files if path.suffix == ".json" and path.stem.isdigit())
 
 
 def publish(store: CorpusStore, expected: Pointer | None, build: Callable[[int, TableVersion], Manifest]) -> Manifest:
@@ -144,22 +142,74 @@ def publish(store: CorpusStore, expected: Pointer | None, build: Callable[[int, 
     Raises:
         ConflictError: somebody else published or rolled back in between. Nothing was published.
     """
-    with _swapping(store, expected):
-        number = 1 if expected is None else expected.newest + 1
+    with swapping(store, expected) as swap:
         table = store.table(VECTORS)
         if table is None:
             raise StoreError(f"corpus {store.corpus!r}: there is no vector table to publish")
-        tag = tag_name(number)
-        version = TableVersion(name=VECTORS, version=table.version, tag=tag)
-        reached("tag.create.before")
-        if tag in table.tags.list():
-            table.tags.delete(tag)
-        table.tags.create(tag, version.version)
-        reached("tag.create.after")
-        manifest = build(number, version)
-        write_atomically(manifest_file(store, number), manifest.model_dump_json(indent=1).encode(), "manifest")
-        _write_pointer(store, Pointer(snapshot=number, newest=number))
+        folder = store.snapshots
+        if isinstance(folder, ObjectPath):
+            return _publish_in_bucket(store, folder, table, expected, build, swap)
+        number = 1 if expected is None else expected.newest + 1
+        manifest = build(number, _tagged(table, tag_name(number)))
+        write_atomically(manifest_file(store, number), _manifest_bytes(manifest), "manifest")
+        swap(Pointer(snapshot=number, newest=number))
     return manifest
+
+
+def _publish_in_bucket(
+    store: CorpusStore,
+    folder: ObjectPath,
+    table: Any,
+    expected: Pointer | None,
+    build: Callable[[int, TableVersion], Manifest],
+    swap: Swap,
+) -> Manifest:
+    """Publish where nothing keeps another host away. Number, manifest and tag belong to this publication alone.
+
+    A manifest is written only where there is none, which takes its number; the tag has a name that no other has. Numbers
+    that somebody took who then lost or died are skipped for good.
+    """
+    newest = 0 if expected is None else expected.newest
+    taken = _manifest_numbers(store)
+    number = max([newest, *taken]) + 1
+    manifest = build(number, _tagged(table, f"{tag_name(number)}-{secrets.token_hex(4)}"))
+    file = folder / manifest_file(store, number).name
+    claimed = False
+    try:
+        reached("manifest.write.before")
+        try:
+            file.create(_manifest_bytes(manifest))
+        except ObjectChangedError:
+            raise ConflictError(
+                f"corpus {store.corpus!r}: another process is publishing snapshot {number}; nothing was published, "
+                f"refresh again"
+            ) from None
+        claimed = True
+        reached("manifest.rename.after")
+        before = () if expected is None else expected.skipped
+        skipped = [taken_before for taken_before in taken if taken_before > newest or taken_before in before]
+        swap(Pointer(snapshot=number, newest=number, skipped=tuple(skipped)))
+    except ConflictError:
+        if claimed:
+            file.unlink()
+        table.tags.delete(manifest.vector_table.tag)
+        raise
+    return manifest
+
+
+def _tagged(table: Any, tag: str) -> TableVersion:
+    """The newest version of a table, with a tag that keeps it."""
+    version = TableVersion(name=VECTORS, version=table.version, tag=tag)
+    reached("tag.create.before")
+    if tag_version(table, tag) is not None:
+        table.tags.delete(tag)
+    table.tags.create(tag, version.version)
+    reached("tag.create.after")
+    return version
+
+
+def _manifest_bytes(manifest: Manifest) -> bytes:
+    return manifest.model_dump_json(indent=1).encode()
 
 
 def rollback(store: CorpusStore, snapshot: int) -> Manifest:
@@ -171,9 +221,10 @@ def rollback(store: CorpusStore, snapshot: int) -> Manifest:
     """
     manifest = read_manifest(store, snapshot)
     pointer = read_pointer(store)
-    with _swapping(store, pointer):
+    with swapping(store, pointer) as swap:
         newest = pointer.newest if pointer is not None else snapshot
-        _write_pointer(store, Pointer(snapshot=snapshot, newest=newest, held=True))
+        skipped = pointer.skipped if pointer is not None else ()
+        swap(Pointer(snapshot=snapshot, newest=newest, held=True, skipped=skipped))
     return manifest
 
 
@@ -192,31 +243,6 @@ def release(store: CorpusStore) -> bool:
     pointer = read_pointer(store)
     if pointer is None or not pointer.held:
         return False
-    with _swapping(store, pointer):
-        _write_pointer(store, pointer.model_copy(update={"held": False}))
+    with swapping(store, pointer) as swap:
+        swap(pointer.model_copy(update={"held": False}))
     return True
-
-
-@contextmanager
-def _swapping(store: CorpusStore, expected: Pointer | None) -> Iterator[None]:
-    """Compare and swap: nobody else changes CURRENT inside, and it is what the caller took it to be."""
-    from filelock import FileLock, Timeout
-
-    store.snapshots.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(store.snapshots / "CURRENT.lock", timeout=_SWAP_SECONDS):
-            found = read_pointer(store)
-            if found != expected:
-                raise ConflictError(
-                    f"corpus {store.corpus!r}: another process published or rolled back meanwhile "
-                    f"(expected {expected}, found {found}); nothing was published, refresh again"
-                )
-            yield
-    except Timeout:
-        raise ConflictError(
-            f"corpus {store.corpus!r}: another process has been publishing for {_SWAP_SECONDS:.0f} s"
-        ) from None
-
-
-def _write_pointer(store: CorpusStore, pointer: Pointer) -> None:
-    write_atomically(store.snapshots / _CURRENT, pointer.model_dump_json().encode(), "current")

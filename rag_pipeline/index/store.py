@@ -9,6 +9,7 @@ from typing import Any
 from rag_pipeline.config import NAME_PATTERN, RESERVED_NAMES
 from rag_pipeline.errors import ConfigError
 from rag_pipeline.lance import connect, open_table
+from rag_pipeline.storage import StorePath
 
 ITEMS = "items"
 """What the source listed: lets the next refresh pass over what did not change without touching the documents."""
@@ -27,7 +28,7 @@ QUERY_VECTORS = "query_vectors"
 class CorpusStore:
     """The folders of one corpus, and its LanceDB database. Opening a store creates nothing."""
 
-    def __init__(self, data_root: Path, corpus: str) -> None:
+    def __init__(self, data_root: StorePath, corpus: str) -> None:
         if not NAME_PATTERN.fullmatch(corpus) or corpus in RESERVED_NAMES:
             raise ConfigError(f"corpus {corpus!r}: expected a name of the form [a-z][a-z0-9_]*")
         self.corpus = corpus
@@ -35,15 +36,15 @@ class CorpusStore:
         self.embeddings = data_root / "embeddings"
 
     @property
-    def lancedb(self) -> Path:
+    def lancedb(self) -> StorePath:
         return self.root / "lancedb"
 
     @property
-    def bm25(self) -> Path:
+    def bm25(self) -> StorePath:
         return self.root / "bm25"
 
     @property
-    def snapshots(self) -> Path:
+    def snapshots(self) -> StorePath:
         return self.root / "snapshots"
 
     @cached_property
@@ -52,7 +53,7 @@ class CorpusStore:
 
     def table(self, name: str) -> Any | None:
         """A handle on the newest version of a table, or None when there is no such table yet."""
-        if not self.lancedb.is_dir():
+        if isinstance(self.lancedb, Path) and not self.lancedb.is_dir():
             return None
         return open_table(self.database, name)
 

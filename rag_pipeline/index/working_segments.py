@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from pydantic import ValidationError
 
 from rag_pipeline.contracts import BM25Segment, Contract
 from rag_pipeline.errors import StoreError
 from rag_pipeline.files import write_atomically
+from rag_pipeline.storage import StorePath
 
 _FILE = "working.json"
 
@@ -25,7 +25,7 @@ class WorkingSegments(Contract):
     segments: tuple[BM25Segment, ...]
 
 
-def read_working_segments(folder: Path) -> WorkingSegments | None:
+def read_working_segments(folder: StorePath) -> WorkingSegments | None:
     """What the last `bm25_index` stage left, or None when there was none yet.
 
     Raises:
@@ -40,6 +40,6 @@ def read_working_segments(folder: Path) -> WorkingSegments | None:
         raise StoreError(f"{file}: damaged; delete it and refresh, which rebuilds the lexical index") from None
 
 
-def write_working_segments(folder: Path, working: WorkingSegments) -> None:
+def write_working_segments(folder: StorePath, working: WorkingSegments) -> None:
     """Replace the list of segments in one step."""
     write_atomically(folder / _FILE, json.dumps(working.model_dump(mode="json"), indent=1).encode(), "working_segments")

@@ -5,6 +5,7 @@ from rag_pipeline.orchestration.conditions import on_new_snapshot
 from rag_pipeline.orchestration.corpus_definitions import build_corpus_definitions, build_definitions
 from rag_pipeline.orchestration.resources import CorpusStores, Embedders, RefreshSettings
 from rag_pipeline.orchestration.run import RefreshOutcome, run_refresh
+from rag_pipeline.orchestration.upkeep import build_upkeep_definitions
 
 __all__ = [
     "CorpusStores",
@@ -14,6 +15,7 @@ __all__ = [
     "RefreshSettings",
     "build_corpus_definitions",
     "build_definitions",
+    "build_upkeep_definitions",
     "on_new_snapshot",
     "run_refresh",
 ]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from rag_pipeline.errors import ProviderError, RagPipelineError, TransientError
+from rag_pipeline.lance import bucket_errors
 from rag_pipeline.orchestration.resources import RefreshSettings
 
 
@@ -19,7 +20,8 @@ def failures_for_people(settings: RefreshSettings | None = None, tried_before: i
     embedder has asked it again for `embedding.retry_seconds` already, and a place in its pool is wanted by others.
     """
     try:
-        yield
+        with bucket_errors("the data root"):
+            yield
     except RagPipelineError as error:
         passing = isinstance(error, TransientError) and not isinstance(error, ProviderError)
         if passing and settings is not None and tried_before < settings.retries:

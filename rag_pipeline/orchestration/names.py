@@ -34,7 +34,12 @@ TRIGGER_TAG = "rag_pipeline/trigger"
 
 HOST_TAG = "rag_pipeline/host"
 PROCESS_TAG = "rag_pipeline/process"
-"""Tags of runs of the command line: the process that works on them."""
+"""Tags of runs: the processes that work on them, and where."""
+
+DEAD_RUNS_SENSOR = "dead_runs"
+ALERT_SENSOR = "alert_on_failed_run"
+PURGE_JOB = "purge_old_runs"
+PURGE_SCHEDULE = "purge_old_runs_schedule"
 
 SETTINGS_RESOURCE = "refresh_settings"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -13,8 +12,10 @@ from rag_pipeline.config import CorpusConfig, Deployment, data_root
 from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
+from rag_pipeline.orchestration.dead_runs import mark_process
 from rag_pipeline.orchestration.pool_watch import PoolWatch
 from rag_pipeline.refresh import Lines, RefreshContext, Reporter, Several, Silent
+from rag_pipeline.storage import StorePath
 
 listener: ContextVar[Reporter] = ContextVar("listener", default=Silent())  # noqa: B039 (it holds no state)
 """Who hears of the progress of a run in this process: Dagster makes resources anew for each run, so none can carry it."""
@@ -28,7 +29,7 @@ class CorpusStores(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     data: str | None = None
 
-    def root(self) -> Path:
+    def root(self) -> StorePath:
         """
         Raises:
             ConfigError: the data root is none that can be.
@@ -65,9 +66,10 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     """How the corpora of this deployment are refreshed; the launchpad can change it for one run.
 
     ``stores`` and ``embedders`` are the deployment's. ``data`` moves the data root of one run. ``full`` reads and rebuilds
-    everything. ``allow_deletes`` lifts the limit on how many documents may vanish. ``accept_drop`` publishes what the gates
-    of the corpus refuse. ``wait_seconds`` is how long a run waits for another one of the same corpus before it fails.
-    ``retries`` is how often a stage that failed for a passing reason is tried again, ``retry_seconds`` later.
+    everything. ``allow_deletes`` lifts the limit on how many documents may vanish; ``removed`` are paths that were taken out
+    of the source on purpose, and do not count. ``accept_drop`` publishes what the gates of the corpus refuse.
+    ``wait_seconds`` is how long a run waits for another one of the same corpus before it fails. ``retries`` is how often a
+    stage that failed for a passing reason is tried again, ``retry_seconds`` later.
     """
 
     stores: CorpusStores
@@ -76,6 +78,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     full: bool = False
     allow_deletes: bool = False
     accept_drop: bool = False
+    removed: list[str] = []  # noqa: RUF012 (pydantic copies defaults)
     wait_seconds: float = 0
     retries: int = 1
     retry_seconds: float = 30
@@ -93,6 +96,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Dagster calls this at the start of a run."""
         self._instance = context.instance
+        mark_process(context)
 
     def context(self, corpus: CorpusConfig, run_id: str, log: dg.DagsterLogManager | None = None) -> RefreshContext:
         """What a stage works with, the same for all stages of a run that share a process.
@@ -117,6 +121,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
                 full=self.full,
                 allow_deletes=self.allow_deletes,
                 accept_drop=self.accept_drop,
+                removed=frozenset(self.removed),
                 run_id=run_id,
                 reporter=Several((listener.get(), Lines(self._say, _SECONDS_BETWEEN_EVENTS, always_end=True))),
             )

@@ -49,22 +49,21 @@ class RerankEffect(Contract):
 
 
 class AppliedFusion(Contract):
-    """How both arms became one list: ``bm25_weight`` is BM25's part of the sum, None for ``rrf``.
+    """How both arms become one list: ``bm25_weight`` is BM25's part of the sum, None for ``rrf``.
 
-    ``origin`` tells where it comes from: named in corpus.yaml, the default for the embedder, or tuned on the corpus's own
-    queries.
+    With ``auto`` it is fitted to each query. ``tuned`` tells that the corpus's own queries chose it.
     """
 
-    method: Literal["convex", "rrf"]
+    method: Literal["auto", "convex", "rrf"]
     bm25_weight: float | None
-    origin: Literal["configured", "default", "tuned"]
+    tuned: bool = False
 
 
 class Explanation(Contract):
     """A hit, its place in each arm, and the terms that made its BM25 score.
 
     Contributions sum to ``fused_score``, which is the hit's score where no reranker gave it another. ``fusion`` is None
-    where one arm alone was asked.
+    where one arm alone was asked, and ``bm25_weight`` is the weight of BM25 in this query.
     """
 
     hit: Hit
@@ -74,6 +73,7 @@ class Explanation(Contract):
     candidates_per_arm: int
     fused_score: float
     fusion: AppliedFusion | None = None
+    bm25_weight: float | None = None
     rerank: RerankEffect | None = None
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_pipeline.errors import QueryError, StoreError
+from rag_pipeline.lance import bucket_errors
 
 _MASKS_KEPT = 64
 _LITERAL = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`""")
@@ -58,7 +59,8 @@ class RowFilter:
             raise QueryError(f"where: expected one SQL condition, got a semicolon: {where}")
         query = self._table.search().where(where).select(["chunk_id"]).with_row_id(True)
         try:
-            found = query.to_arrow()["_rowid"].to_numpy()
+            with bucket_errors("where"):
+                found = query.to_arrow()["_rowid"].to_numpy()
         except RuntimeError as error:
             if "not found" in str(error).lower():
                 gone = "the files of this snapshot are gone: it was dropped meanwhile; move on with Index.refresh()"

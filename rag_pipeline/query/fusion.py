@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups, rounde
 
 ARMS = ("vector", "bm25")
 
+_STANDS_OUT_OF = 10
+"""As many candidates as people look at: the first, and those that it stands out from. 5, 20 and 100 measure no better."""
+
 
 def fusion_of(retrieval: RetrievalConfig, tuned: TunedFusion | None) -> AppliedFusion:
     """How a snapshot's hybrid searches fuse.
@@ -22,20 +25,23 @@ def fusion_of(retrieval: RetrievalConfig, tuned: TunedFusion | None) -> AppliedF
         tuned: what its own queries chose.
     """
     if retrieval.fusion == "rrf":
-        return AppliedFusion(method="rrf", bm25_weight=None, origin="configured")
+        return AppliedFusion(method="rrf", bm25_weight=None)
     if retrieval.fusion == "auto" and tuned is not None:
-        return AppliedFusion(method="convex", bm25_weight=tuned.bm25_weight, origin="tuned")
-    origin: Literal["configured", "default"] = "default" if retrieval.fusion == "auto" else "configured"
-    return AppliedFusion(method="convex", bm25_weight=retrieval.bm25_weight, origin=origin)
+        return AppliedFusion(method="auto", bm25_weight=tuned.bm25_weight, tuned=True)
+    return AppliedFusion(method=retrieval.fusion, bm25_weight=retrieval.bm25_weight)
 
 
 class Fused(NamedTuple):
-    """One result of a fusion: the row to show, the fused score, and what each arm added (0 where it had it not)."""
+    """One result of a fusion: the row to show, the fused score, and what each arm added (0 where it had it not).
+
+    ``bm25_weight`` is the share of BM25 in this query where scores are summed.
+    """
 
     row: int
     score: float
     ranks: tuple[int | None, ...]
     contributions: tuple[float, ...]
+    bm25_weight: float | None = None
 
 
 def reciprocal_rank_fusion(arms: list[Ranking], groups: TextGroups, k: int, count: int) -> list[Fused]:
@@ -76,8 +82,27 @@ class Candidates(NamedTuple):
         return np.stack([dense, _by_greatest(self.bm25)])
 
 
+def query_weights(parts: Floats, bm25_weights: Floats) -> Floats:
+    """Weights of BM25 as they are for one query: an arm counts for more where its first stands out from its next nine.
+
+    With ``s`` of an arm the square root of its greatest score less the mean of the next nine, ``w`` becomes ``w s_bm25 /
+    (w s_bm25 + (1 - w) s_dense)``. An arm that knows nothing of a query (a model of another language, words that all texts share) has
+    many candidates that are about as good as its first. Measured in docs/adr/0020-fusion-auto.md.
+
+    Args:
+        parts: what :meth:`Candidates.parts` gives.
+    """
+    first = np.sort(parts, axis=1)[:, : -_STANDS_OUT_OF - 1 : -1]
+    rest = first[:, 1:].mean(axis=1) if first.shape[1] > 1 else np.zeros(len(parts))
+    dense, bm25 = np.sqrt(first[:, 0] - rest)
+    total = bm25_weights * bm25 + (1.0 - bm25_weights) * dense
+    known = total > 0
+    weights: Floats = np.where(known, bm25_weights * bm25 / np.where(known, total, 1.0), bm25_weights)
+    return weights
+
+
 def convex_combination(
-    arms: list[Ranking], candidates: Candidates, bm25_weight: float, groups: TextGroups, count: int
+    arms: list[Ranking], candidates: Candidates, fusion: AppliedFusion, groups: TextGroups, count: int
 ) -> list[Fused]:
     """Fuse by scores: ``bm25_weight * bm25 / max(bm25) + (1 - bm25_weight) * minmax(cosine)`` over all candidates.
 
@@ -86,21 +111,37 @@ def convex_combination(
 
     Args:
         arms: the dense ranking and the lexical one, for the ranks that are shown.
+        fusion: the weight, and whether it is fitted to each query.
     """
     if not len(candidates.rows):
         return []
-    parts = candidates.parts() * np.array([[1.0 - bm25_weight], [bm25_weight]])
+    parts = candidates.parts()
+    (bm25_weight,) = _weights(parts, np.array([fusion.bm25_weight]), fusion).tolist()
+    parts = parts * np.array([[1.0 - bm25_weight], [bm25_weight]])
     ranking = groups.best(candidates.rows, parts.sum(axis=0), count)
     places = [{code: rank for rank, code in enumerate(groups.codes[arm.rows].tolist(), 1)} for arm in arms]
     at = np.searchsorted(candidates.rows, ranking.rows)
     return [
-        Fused(row, float(parts[:, index].sum()), tuple(ranks.get(code) for ranks in places), tuple(parts[:, index].tolist()))
+        Fused(
+            row,
+            float(parts[:, index].sum()),
+            tuple(ranks.get(code) for ranks in places),
+            tuple(parts[:, index].tolist()),
+            bm25_weight,
+        )
         for row, index, code in zip(ranking.rows.tolist(), at.tolist(), groups.codes[ranking.rows].tolist(), strict=True)
     ]
 
 
-def convex_places(candidates: Candidates, bm25_weights: Floats, groups: TextGroups) -> Ints:
+def _weights(parts: Floats, bm25_weights: Floats, fusion: AppliedFusion) -> Floats:
+    return query_weights(parts, bm25_weights) if fusion.method == "auto" else bm25_weights
+
+
+def convex_places(candidates: Candidates, bm25_weights: Floats, fusion: AppliedFusion, groups: TextGroups) -> Ints:
     """The place of each candidate, from 0, in :func:`convex_combination` under each of many weights.
+
+    Args:
+        fusion: tells whether weights are fitted to the query; its own weight is not looked at.
 
     Returns:
         Shape ``(len(bm25_weights), len(candidates.rows))``. A row whose text another row shows has the number of
@@ -111,8 +152,10 @@ def convex_places(candidates: Candidates, bm25_weights: Floats, groups: TextGrou
         return np.zeros((len(bm25_weights), 0), dtype=np.int64)
     # Brought into the order of ties first, a stable sort keeps it.
     by_tie = np.argsort(groups.tie_ranks[rows])
-    dense, bm25 = candidates.parts()[:, by_tie]
-    scores = np.outer(1.0 - bm25_weights, dense) + np.outer(bm25_weights, bm25)
+    parts = candidates.parts()
+    weights = _weights(parts, bm25_weights, fusion)
+    dense, bm25 = parts[:, by_tie]
+    scores = np.outer(1.0 - weights, dense) + np.outer(weights, bm25)
     order = by_tie[np.argsort(-rounded(scores), axis=1, kind="stable")]
     places = np.empty_like(order)
     np.put_along_axis(places, order, np.arange(len(rows))[None, :], axis=1)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from rag_pipeline.config import RetrievalConfig
 from rag_pipeline.contracts import Hit, Manifest
 from rag_pipeline.errors import QueryError, StoreError
 from rag_pipeline.query.explanation import AppliedFusion, Explanation, MissingExplanation
@@ -168,11 +169,17 @@ class Index:
 
         Args:
             depth: how many chunks each arm gives, at least 100.
-            bm25_weights: makes a hybrid list under each of them instead of the fusion in force.
+            bm25_weights: makes a hybrid list under each of them instead of the weight in force.
         """
         for mode in modes:
             self._check_arguments(text, depth, mode)
         return self._reader.rankings(text, modes, depth, bm25_weights)
+
+    def local_rerankers(self) -> dict[str, str | None]:
+        """The rerankers that need no provider, and for each why it cannot be had here, or None where it can."""
+        from rag_pipeline.reranking import local_rerankers
+
+        return local_rerankers(RetrievalConfig(**self.manifest.content.retrieval))
 
     @property
     def fusion(self) -> AppliedFusion:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rag_pipeline.query.explanation import AppliedFusion
 from rag_pipeline.query.fusion import Candidates, Fused, best_of_each, convex_places
 from rag_pipeline.query.ranking import Floats, Ints, Ranking, TextGroups
 
@@ -69,10 +70,12 @@ def fused_places(rows: Ints, results: Sequence[Fused]) -> Ints:
     return places
 
 
-def weighted_places(rows: Ints, candidates: Candidates, bm25_weights: Floats, groups: TextGroups) -> Ints:
+def weighted_places(
+    rows: Ints, candidates: Candidates, bm25_weights: Floats, fusion: AppliedFusion, groups: TextGroups
+) -> Ints:
     """The places under each weight of rows among which the candidates are."""
     places = np.full((len(bm25_weights), len(rows)), ABSENT)
-    found = convex_places(candidates, bm25_weights, groups)
+    found = convex_places(candidates, bm25_weights, fusion, groups)
     places[:, np.searchsorted(rows, candidates.rows)] = np.where(found < len(candidates.rows), found, ABSENT)
     return places
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from rag_pipeline.index.bm25 import PostingsBM25, open_bm25
 from rag_pipeline.index.snapshot import open_vector_table, read_manifest, read_pointer
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.index.vector_table import filter_columns, has_parents
-from rag_pipeline.lance import damage_as_store_error
+from rag_pipeline.lance import bucket_errors, damage_as_store_error
 from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
 from rag_pipeline.query.explanation import ArmScore, Explanation, RerankEffect, TermScore
 from rag_pipeline.query.filters import RowFilter
@@ -92,8 +91,9 @@ class SnapshotReader:
     def open(
         cls, corpus: str, data: str | os.PathLike[str] | None, snapshot: int | None, memory_budget: int
     ) -> SnapshotReader:
-        store = CorpusStore(Path(data_root(data)), corpus)
-        return cls(store, read_manifest(store, snapshot), memory_budget)
+        store = CorpusStore(data_root(data), corpus)
+        with bucket_errors(f"corpus {corpus!r}"):
+            return cls(store, read_manifest(store, snapshot), memory_budget)
 
     def reopen(self) -> SnapshotReader | None:
         """A reader of the snapshot that is served now, or None when it is this one."""
@@ -101,7 +101,8 @@ class SnapshotReader:
         if pointer is None or pointer.snapshot == self.manifest.snapshot:
             return None
         store = CorpusStore(self.store.root.parent, self.store.corpus)
-        return SnapshotReader(store, read_manifest(store, pointer.snapshot), self._memory_budget)
+        with bucket_errors(self._name()):
+            return SnapshotReader(store, read_manifest(store, pointer.snapshot), self._memory_budget)
 
     def all_chunk_ids(self) -> set[str]:
         return set(self._chunk_ids.to_pylist())
@@ -232,7 +233,7 @@ class SnapshotReader:
         A hybrid list begins as that of a search for up to 100 results, and goes on with what a deeper look adds.
 
         Args:
-            bm25_weights: ranks hybrid searches under each of them instead of the fusion in force; shape ``(weights,)``.
+            bm25_weights: ranks hybrid searches under each of them instead of the weight in force; shape ``(weights,)``.
         """
         asked = self._ask(text, {arm for mode in modes for arm in _arms_of(mode)}, None, depth)
         rows = np.unique(np.concatenate([arm.rows for arm in asked.arms.values()]))
@@ -246,11 +247,11 @@ class SnapshotReader:
     def _hybrid_places(self, rows: Ints, asked: _Asked, depth: int, bm25_weights: Floats | None) -> Ints:
         assert asked.matches is not None
         arms = {name: Ranking(arm.rows[:depth], arm.scores[:depth]) for name, arm in asked.arms.items()}
-        if bm25_weights is None and self.fusion.bm25_weight is None:
+        if self.fusion.method == "rrf":
             return fused_places(rows, self._fused(arms, asked.query, asked.matches, len(rows)))
         weights = np.array([self.fusion.bm25_weight]) if bm25_weights is None else bm25_weights
         candidates = self._scored([arms[name] for name in ARMS], asked.query, asked.matches)
-        return weighted_places(rows, candidates, weights, self.groups)
+        return weighted_places(rows, candidates, weights, self.fusion, self.groups)
 
     def terms_of(self, text: str) -> list[str]:
         """The terms that BM25 looks for."""
@@ -289,11 +290,10 @@ class SnapshotReader:
         self, arms: dict[str, Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats], k: int
     ) -> list[Fused]:
         ranked = [arms[name] for name in ARMS]
-        weight = self.fusion.bm25_weight
-        if weight is None:
+        if self.fusion.method == "rrf":
             return reciprocal_rank_fusion(ranked, self.groups, self._retrieval.rrf_k, k)
         candidates = self._scored(ranked, query, matches)
-        return convex_combination(ranked, candidates, weight, self.groups, k)
+        return convex_combination(ranked, candidates, self.fusion, self.groups, k)
 
     def _scored(
         self, arms: list[Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats]
@@ -355,6 +355,7 @@ class SnapshotReader:
             candidates_per_arm=ranked.depth,
             fused_score=found.score,
             fusion=self.fusion if len(found.ranks) == len(ARMS) else None,
+            bm25_weight=found.bm25_weight,
             rerank=_effect(ranked.reranking, one),
         )
 

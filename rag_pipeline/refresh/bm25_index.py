@@ -7,7 +7,6 @@ depends on its text, so that comparing ids is comparing contents.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.embeddings import indexed_text
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import BM25Report
+from rag_pipeline.storage import StorePath
 
 
 def lexical_key(language: str) -> str:
@@ -116,7 +116,7 @@ def _resolved(context: RefreshContext, chunks: Any, kept: WorkingSegments | None
     return LexicalConfig.model_validate({**lexical.model_dump(), "language": language})
 
 
-def _difference(folder: Path, segments: Sequence[BM25Segment], wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _difference(folder: StorePath, segments: Sequence[BM25Segment], wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The chunks that segments lack, and those that they hold too many."""
     present = live_chunk_ids(folder, segments)
     missing = wanted.filter(pc.invert(pc.is_in(wanted, value_set=present)))

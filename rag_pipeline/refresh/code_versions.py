@@ -19,7 +19,7 @@ def code_versions(corpus: CorpusConfig) -> dict[str, str]:
     """The code version of each stage: with another one, what the stage made is out of date."""
     embedders = [_identity_fields(config) for config in corpus.embedding.chain]
     decisive: dict[str, Any] = {
-        "documents": [parse_key(corpus), corpus.source.model_dump(mode="json", exclude={"verify"})],
+        "documents": [parse_key(corpus), corpus.source.model_dump(mode="json", exclude={"verify", "storage_options"})],
         "chunks": [CHUNKER_VERSION, corpus.chunking.deciding, embedders],
         "embeddings": embedders,
         "vector_table": [VECTOR_TABLE_VERSION, embedders, dict(corpus.metadata)],

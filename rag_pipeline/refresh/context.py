@@ -27,6 +27,7 @@ from rag_pipeline.hashing import value_hash
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.refresh.embedding_record import read_embedding_record
 from rag_pipeline.refresh.progress import Reporter, Silent
+from rag_pipeline.storage import StorePath
 
 _CONTEXT_TOKENS = 64
 """Room for the context line above a chunk where the model's limit decides the size: 200 characters at the most."""
@@ -71,15 +72,17 @@ class RefreshContext:
     """One corpus, its store, and how it is to be refreshed.
 
     ``full`` reads and rebuilds everything, whatever looks unchanged. ``allow_deletes`` lifts the safety limit on what
-    may vanish. ``accept_drop`` publishes what the corpus's gates refuse. ``run_id`` is recorded in the manifest.
-    ``dry_run`` writes nothing. ``figures`` collects the numbers of the stages that have run, by stage and name.
+    may vanish; ``removed`` are paths of items that vanished on purpose, and do not count. ``accept_drop`` publishes what
+    the corpus's gates refuse. ``run_id`` is recorded in the manifest. ``dry_run`` writes nothing. ``figures`` collects the
+    numbers of the stages that have run, by stage and name.
     """
 
     corpus: CorpusConfig
-    data_root: Path
+    data_root: StorePath
     full: bool = False
     allow_deletes: bool = False
     accept_drop: bool = False
+    removed: frozenset[str] = frozenset()
     run_id: str | None = None
     reporter: Reporter = field(default_factory=Silent)
     dry_run: bool = False

@@ -13,9 +13,9 @@ from rag_pipeline.hashing import bytes_hash
 from rag_pipeline.parsing import Parsers, Parsing, parse_text
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import OK, STALE, document_row, failed_row, item_row
-from rag_pipeline.refresh.document_state import DocumentsState, KnownDocument, KnownItem, Writer, looks_unchanged, parse_key
+from rag_pipeline.refresh.document_state import DocumentsState, KnownDocument, Writer, looks_unchanged, parse_key
 from rag_pipeline.refresh.reports import DocumentChange, DocumentsReport, FailedDocument, IncompleteDocument, SourceListing
-from rag_pipeline.sources import Row, read_item, read_rows
+from rag_pipeline.sources import ItemReader, Row
 
 _SAMPLED = 5
 """How many documents of each kind of change a report names."""
@@ -61,21 +61,23 @@ class Loader:
         self._reread: set[str] = set()
         self._added = self._changed = self._items_read = self._bytes_read = 0
 
-    def load(self, item: SourceItem) -> None:
+    def looks_changed(self, item: SourceItem) -> bool:
+        """Whether an item has to be read, as far as the listing tells."""
+        always_read = self.full or item.path in self._reread or self.corpus.source.verify == "hash"
+        return not looks_unchanged(item, self.state.items.get(item.path), self._parse_key, always_read)
+
+    def load(self, item: SourceItem, reader: ItemReader) -> None:
         """Read an item and begin to parse it, or take over what is known of it."""
         self.listed.add(item.path)
-        known = self.state.items.get(item.path)
-        always_read = self.full or item.path in self._reread or self.corpus.source.verify == "hash"
-        fresh = not looks_unchanged(item, known, self._parse_key, always_read)
-        if not fresh and self._adopt(item.path):
+        if not self.looks_changed(item) and self._adopt(item.path):
             self._advance(item)
             return
         self._items_read += 1
         self._bytes_read += item.size
         if self.corpus.source.format == "files":
-            self._begin_file(item, known)
+            self._begin_file(item, reader)
         else:
-            self._load_rows(item)
+            self._load_rows(item, reader)
             self._advance(item)
 
     def finish(self) -> None:
@@ -125,16 +127,17 @@ class Loader:
                 self._incomplete.append(IncompleteDocument(source=known.source, reason=known.reason))
         return True
 
-    def _begin_file(self, item: SourceItem, known: KnownItem | None) -> None:
+    def _begin_file(self, item: SourceItem, reader: ItemReader) -> None:
         while self._begun and (self._is_full(item.size) or self._begun[0].parsing.ready()):
             self._finish_first()
         read_at = datetime.now(timezone.utc)
         try:
-            data = read_item(self.corpus, item)
+            data, item = reader.read(item)
         except SourceReadError as error:
             self._begun.append(_Begun(item, None, read_at, 0, _unreadable(error)))
             return
         digest = bytes_hash(data)
+        known = self.state.items.get(item.path)
         same = known is not None and known.bytes_hash == digest and known.parse_key == self._parse_key
         if same and not self.full and self._adopt(item.path):
             self.writer.put_item(item_row(item, digest, True, self._parse_key, read_at))
@@ -164,11 +167,12 @@ class Loader:
         self.writer.put_item(item_row(item, digest, digest is not None, self._parse_key, read_at))
         self._advance(item)
 
-    def _load_rows(self, item: SourceItem) -> None:
+    def _load_rows(self, item: SourceItem, reader: ItemReader) -> None:
         read_at = datetime.now(timezone.utc)
         complete, rows = True, 0
         try:
-            for row in read_rows(self.corpus, item):
+            item, found = reader.rows(item)
+            for row in found:
                 rows += 1
                 place = f"{item.path}#{row.number}"
                 if not isinstance(row, Row):

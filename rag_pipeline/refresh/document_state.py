@@ -77,7 +77,7 @@ def looks_unchanged(item: SourceItem, known: KnownItem | None, key: str, always_
         and known.size == item.size
         and known.etag == item.etag
         and known.modified_at == (item.modified_at - _EPOCH) // _MICROSECOND
-        and known.modified_at < known.read_at - _CLOCK_SLACK
+        and (item.etag_is_exact or known.modified_at < known.read_at - _CLOCK_SLACK)
     )
 
 

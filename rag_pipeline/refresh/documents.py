@@ -14,7 +14,7 @@ from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter,
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import DocumentsReport
 from rag_pipeline.refresh.source import listing_of
-from rag_pipeline.sources import list_items
+from rag_pipeline.sources import ItemReader, list_items
 
 _ROUNDING = 1e-9
 """0.29 of 100 is a little less than 29 in floating point."""
@@ -52,14 +52,16 @@ def load_source(context: RefreshContext, state: DocumentsState, writer: Writer) 
         kept = f", the index of {state.served} documents stays as it is" if state.served else ""
         remedy = ", or refresh with --allow-deletes if the source is meant to be empty" if state.served else ""
         raise SourceError(
-            f"{corpus.file}: source.path: {corpus.source_path} lists no item{kept}; check path, include and exclude{remedy}"
+            f"{corpus.file}: source.path: {corpus.source_address} lists no item{kept}; "
+            f"check path, include and exclude{remedy}"
         )
     context.reporter.begin(corpus.name, "documents", len(items), "items", sum(item.size for item in items))
     with Parsers(corpus.parsing) as parsers:
         loader = Loader(context, state, writer, parsers)
         loader.listing = listing_of(items)
-        for item in items:
-            loader.load(item)
+        with ItemReader(corpus, filter(loader.looks_changed, items)) as reader:
+            for item in items:
+                loader.load(item, reader)
         loader.finish()
     writer.flush()
     return loader
@@ -92,7 +94,11 @@ def _check_failures(context: RefreshContext, loader: Loader) -> None:
 
 
 def _check_deletions(context: RefreshContext, state: DocumentsState, loader: Loader, removed: list[KnownDocument]) -> None:
-    lost = [known for known in removed if known.served and known.content_hash not in loader.contents]
+    lost = [
+        known
+        for known in removed
+        if known.served and known.content_hash not in loader.contents and known.path not in context.removed
+    ]
     limit = context.corpus.safety.max_delete_fraction
     if len(lost) > limit * state.served + _ROUNDING and not context.allow_deletes:
         shown = ", ".join(known.source for known in lost[:3])

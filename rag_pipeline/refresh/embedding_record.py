@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import ValidationError
 
 from rag_pipeline.contracts import Contract, EmbedderIdentity, EmbeddingSpend
 from rag_pipeline.errors import StoreError
 from rag_pipeline.files import write_atomically
 from rag_pipeline.index.store import CorpusStore
+from rag_pipeline.storage import StorePath
 
 _FILE = "embedding.json"
 
@@ -43,5 +42,5 @@ def write_embedding_record(store: CorpusStore, record: EmbeddingRecord) -> None:
         write_atomically(_path(store), record.model_dump_json(indent=1).encode(), "embedding_record")
 
 
-def _path(store: CorpusStore) -> Path:
+def _path(store: CorpusStore) -> StorePath:
     return store.root / _FILE

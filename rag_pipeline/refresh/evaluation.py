@@ -193,7 +193,8 @@ def _stored(store: CorpusStore, content: str, queries: QuerySet | None) -> Resul
 
 
 def _measure(context: RefreshContext, candidate: Candidate, queries: QuerySet | None) -> tuple[_Remembered, int]:
-    """Ask the candidate and keep what it finds, and how its hybrid searches are to fuse. Also tells how many queries a model embedded for it."""
+    """Ask the candidate, and keep what it finds and how its hybrid searches are to fuse. Also tells how many queries a
+    model embedded for it."""
     store, embedder = context.store, context.embedder
     manifest = candidate.manifest(context, 0, TableVersion(name=VECTORS, version=candidate.vectors_version, tag=None))
     also = _known_before(context, candidate) if queries is None else None

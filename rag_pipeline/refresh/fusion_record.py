@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import ValidationError
 
 from rag_pipeline.contracts import Contract, TunedFusion
@@ -12,6 +10,7 @@ from rag_pipeline.files import write_atomically
 from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.refresh.context import RefreshContext
+from rag_pipeline.storage import StorePath
 
 _FILE = "fusion.json"
 
@@ -53,5 +52,5 @@ def write_fusion_record(store: CorpusStore, record: FusionRecord) -> None:
         write_atomically(_path(store), record.model_dump_json(indent=1).encode(), "fusion_record")
 
 
-def _path(store: CorpusStore) -> Path:
+def _path(store: CorpusStore) -> StorePath:
     return store.root / _FILE

@@ -85,6 +85,22 @@ def reranker_for(retrieval: RetrievalConfig) -> Reranker:
         return _loaded[key]
 
 
+def local_rerankers(retrieval: RetrievalConfig) -> dict[str, str | None]:
+    """The rerankers that need no provider, and for each why it cannot be had here, or None where it can.
+
+    Nothing is downloaded where the environment says HF_HUB_OFFLINE.
+    """
+    found: dict[str, str | None] = {}
+    for name in ("late-interaction", "cross-encoder"):
+        try:
+            reranker_for(chosen(retrieval, name))
+        except RagPipelineError as error:
+            found[name] = str(error)
+        else:
+            found[name] = None
+    return found
+
+
 def _load(retrieval: RetrievalConfig) -> Reranker:
     if retrieval.rerank == "late-interaction":
         from rag_pipeline.reranking.late_interaction import load as load_late_interaction

@@ -37,7 +37,7 @@ def _expression(pattern: str) -> str:
             segments.append(name)
     expression = ""
     for segment in segments[:-1]:
-        expression += r"(?:[^/]+/)*" if segment == "**" else _segment_expression(segment) + "/"
+        expression += r"(?:[^/]*/)*" if segment == "**" else _segment_expression(segment) + "/"
     return expression + (r"(?s:.+)" if segments[-1] == "**" else _segment_expression(segments[-1]))
 
 

@@ -1,4 +1,4 @@
-"""The items of a corpus's source, and their bytes."""
+"""The items of a corpus's source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rag_pipeline.config import CorpusConfig, SourceConfig
 from rag_pipeline.contracts import SourceItem
-from rag_pipeline.errors import SourceError, SourceReadError
+from rag_pipeline.errors import SourceError
 from rag_pipeline.hashing import text_hash
 from rag_pipeline.sources.globs import glob_matcher
 from rag_pipeline.sources.store import open_store
@@ -24,21 +24,19 @@ def list_items(corpus: CorpusConfig) -> list[SourceItem]:
 
     Raises:
         SourceError: the source is not there or cannot be listed; the message names corpus.yaml, the key and the path.
+        StoreUnreachableError: a bucket fails or cannot be reached. What it holds must not pass for removed.
     """
     store = open_store(corpus)
     if store.one_item:
         return list(store.items())
-    include = corpus.source.include
-    if include == _DEFAULT_INCLUDE:
-        include = _ROW_FILES.get(corpus.source.format, include)
-    included, excluded = glob_matcher(include), glob_matcher(corpus.source.exclude)
+    included, excluded = glob_matcher(include_patterns(corpus.source)), glob_matcher(corpus.source.exclude)
     found: dict[str, SourceItem] = {}
     for item in store.items():
         if not included(item.path) or excluded(item.path):
             continue
         if item.path in found:
             raise SourceError(
-                f"{corpus.file}: source.path: two files are both called {item.path!r} once names that are not UTF-8 "
+                f"{corpus.file}: source.path: two items are both called {item.path!r} once names that are not UTF-8 "
                 "are written with backslashes; rename one of them"
             )
         found[item.path] = item
@@ -51,15 +49,8 @@ def listing_hash(items: Iterable[SourceItem]) -> str:
     return text_hash("".join(shown))
 
 
-def read_item(corpus: CorpusConfig, item: SourceItem) -> bytes:
-    """Read one item whole.
-
-    Raises:
-        SourceReadError: it vanished or cannot be read; the message names path and reason.
-        SourceError: the source itself is not there any more.
-    """
-    try:
-        with open_store(corpus).open(item.path) as file:
-            return file.read()
-    except OSError as error:
-        raise SourceReadError(f"{item.path}: cannot be read: {error.strerror or error}") from None
+def include_patterns(source: SourceConfig) -> tuple[str, ...]:
+    """What chooses the items of a folder: as configured, or what the format asks for."""
+    if source.include != _DEFAULT_INCLUDE:
+        return source.include
+    return _ROW_FILES.get(source.format, source.include)

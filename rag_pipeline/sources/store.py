@@ -1,4 +1,4 @@
-"""Where items lie: one small protocol, and the folders and files of this machine behind it.
+"""Where items lie: one small protocol, and the folders and files of this machine behind it; `buckets` has the others.
 
 Local folders are walked with the operating system's own calls. obstore's LocalStore (0.12) fails a whole listing at the
 first name that holds a control character or is not UTF-8, and at the first link that points to a folder above it.
@@ -11,14 +11,22 @@ import os
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from rag_pipeline.config import CorpusConfig
 from rag_pipeline.contracts import SourceItem
 from rag_pipeline.errors import SourceError, SourceReadError
+from rag_pipeline.storage import is_address
 
 _LOGGER = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class OpenItem(NamedTuple):
+    """A file to read, and the item as it was when it was opened: it may have changed since it was listed."""
+
+    file: BinaryIO
+    item: SourceItem
 
 
 class Store(Protocol):
@@ -37,12 +45,17 @@ class Store(Protocol):
         """
         ...
 
-    def open(self, path: str) -> BinaryIO:
-        """Open the item of this path for reading from its start; it can be sought in.
+    def open(self, item: SourceItem) -> OpenItem:
+        """Open an item for reading from its start; it can be sought in.
 
         Raises:
             SourceReadError: it vanished or cannot be read.
         """
+        ...
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether items are worth fetching in parallel before they are asked for."""
         ...
 
 
@@ -51,12 +64,14 @@ def open_store(corpus: CorpusConfig) -> Store:
 
     Raises:
         SourceError: there is no such folder or file, or it is of a kind that cannot be read.
+        ConfigError: there are no credentials for a bucket.
+        StoreUnreachableError: a bucket cannot be reached.
     """
     where = f"{corpus.file}: source.path"
-    if "://" in corpus.source.path:
-        raise SourceError(
-            f"{where}: {corpus.source.path}: object stores are not supported yet; expected a path of this machine"
-        )
+    if is_address(corpus.source.path):
+        from rag_pipeline.sources.buckets import open_bucket
+
+        return open_bucket(corpus, where)
     path = corpus.folder / corpus.source.path
     try:
         path = corpus.source_path
@@ -76,6 +91,7 @@ class LocalFile:
     """A source that is one file; its item's path is the file's name."""
 
     one_item = True
+    reads_ahead = False
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -86,8 +102,8 @@ class LocalFile:
         except FileNotFoundError:
             return
 
-    def open(self, path: str) -> BinaryIO:
-        return _open(self._file, path)
+    def open(self, item: SourceItem) -> OpenItem:
+        return OpenItem(_open(self._file, item.path), item)
 
 
 class LocalFolder:
@@ -99,6 +115,7 @@ class LocalFolder:
     """
 
     one_item = False
+    reads_ahead = False
 
     def __init__(self, root: Path, *, hidden: bool, where: str) -> None:
         self._root = os.path.realpath(root)
@@ -115,14 +132,15 @@ class LocalFolder:
             for relative, folder in waiting:
                 yield from self._walk(relative, folder, visited, linked)
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, item: SourceItem) -> OpenItem:
+        path = item.path
         segments = path.split("/")
         if ".." in segments or os.path.isabs(path):
             raise SourceReadError(f"{path}: leads out of the source's folder")
         file = os.path.join(self._root, *segments)
         if "\\x" in path and not os.path.lexists(file):
             file = self._find_shown(segments) or file
-        return _open(file, path)
+        return OpenItem(_open(file, path), item)
 
     def _walk(
         self, relative: str, folder: str, visited: set[tuple[int, int]], linked: list[tuple[str, str]]

@@ -142,3 +142,15 @@ def test_a_second_refresh_at_the_same_time_is_told_to_wait(tmp_path: Path) -> No
     assert "--wait" in done.stderr
     lock.release()
     run(workspace, "refresh", "docs")
+
+
+def test_evaluate_measures_rerankers_in_rows_of_their_own(twice: Workspace) -> None:
+    found = run_json(twice, "evaluate", "docs", "--rerank", "late-interaction")
+    assert set(found["modes"]) == {"hybrid", "vector", "bm25", "hybrid+late-interaction"}
+    assert set(found["modes"]["hybrid+late-interaction"]) == set(found["modes"]["hybrid"])
+    assert (found["fusion"]["method"], found["fusion"]["bm25_weight"], found["fusion"]["tuning"]) == ("auto", 0.85, None)
+    done = run(twice, "evaluate", "docs", "--rerankers", "all-local")
+    assert "hybrid+late-interaction" in done.stdout
+    assert "hybrid: auto, weight of BM25 0.85" in done.stdout
+    assert "hybrid+cross-encoder" in done.stdout or "cross-encoder is left out: " in done.stderr
+    assert "magic" in run(twice, "evaluate", "docs", "--rerank", "magic", check=2).stderr

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from rag_pipeline import write_points
+from rag_pipeline.config import data_root
 from rag_pipeline.corpus_files import load_corpus
 from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.refresh import STAGES, RefreshContext
@@ -30,7 +31,7 @@ def main() -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         write_points.hook = hook
-        context = RefreshContext(load_corpus(Path(folder)), Path(data))
+        context = RefreshContext(load_corpus(Path(folder)), data_root(data))
         lock = RefreshLock.acquire(context.store, run_id=None)
         for run in STAGES.values():
             run(context)

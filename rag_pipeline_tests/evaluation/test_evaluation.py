@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rag_pipeline.errors import ConfigError
-from rag_pipeline.evaluation import compare_snapshots, evaluate, load_query_set
+from rag_pipeline.errors import ConfigError, QueryError
+from rag_pipeline.evaluation import compare_snapshots, evaluate, load_query_set, measured
+from rag_pipeline.evaluation.asking import ask
+from rag_pipeline.evaluation.results import read_results
 from rag_pipeline_tests.conftest import Workspace
 
 YAML = (
@@ -103,3 +105,33 @@ def test_the_handbooks_queries_find_their_pages(tmp_path: Path) -> None:
     assert figures["hybrid"].ndcg_at_10 >= 0.72
     assert figures["hybrid"].recall_at_100 >= 0.98
     assert figures["hybrid"].ndcg_at_10 >= max(figures["bm25"].ndcg_at_10, figures["vector"].ndcg_at_10) - 0.01
+
+
+def test_a_reranker_is_a_mode_of_its_own_that_ranks_as_searches_do(workspace: Workspace) -> None:
+    prepared(workspace).refresh()
+    index, queries = workspace.index(), load_query_set(workspace.config())
+    results = ask(index, queries, ("hybrid",), rerankers=("late-interaction",))
+    assert set(results.modes) == {"hybrid", "hybrid+late-interaction"}
+    for judged in results.modes["hybrid+late-interaction"]:
+        hits = index.search(judged.text, k=100, rerank="late-interaction")
+        searched = list(dict.fromkeys(hit.document_id for hit in hits))
+        assert [searched.index(document) + 1 for document in judged.found] == list(judged.ranks)
+    assert "hybrid+late-interaction" in evaluate(index, queries, (), ["late-interaction"]).modes
+
+
+def test_what_a_reranker_found_is_kept_and_is_not_part_of_the_candidates_figures(workspace: Workspace) -> None:
+    prepared(workspace).refresh()
+    store, index, queries = workspace.context().store, workspace.index(), load_query_set(workspace.config())
+    first = measured(store, index, queries, ["late-interaction"])
+    kept = read_results(store, index.manifest.hash, "queries", queries.hash, ["late-interaction"])
+    assert kept == first
+    version = store.table("evaluations").version
+    assert measured(store, index, queries, ["late-interaction"]) == first
+    assert store.table("evaluations").version == version
+    assert set(workspace.refresh()["evaluation"].figures) == {"hybrid", "vector", "bm25"}
+
+
+def test_an_unknown_reranker_is_refused(workspace: Workspace) -> None:
+    prepared(workspace).refresh()
+    with pytest.raises(QueryError, match="magic"):
+        measured(workspace.context().store, workspace.index(), load_query_set(workspace.config()), ["magic"])

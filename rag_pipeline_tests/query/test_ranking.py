@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_pipeline.query.fusion import Candidates, convex_combination, reciprocal_rank_fusion
+from rag_pipeline.query.explanation import AppliedFusion
+from rag_pipeline.query.fusion import (
+    Candidates,
+    convex_combination,
+    convex_places,
+    query_weights,
+    reciprocal_rank_fusion,
+)
 from rag_pipeline.query.ranking import Ranking, TextGroups
+
+CONVEX = AppliedFusion(method="convex", bm25_weight=0.7)
+AUTO = AppliedFusion(method="auto", bm25_weight=0.7)
 
 
 def groups_of(codes: list[int], tie_ranks: list[int] | None = None) -> TextGroups:
@@ -65,7 +75,7 @@ def test_rows_like_a_row_are_all_that_hold_its_text() -> None:
 
 def test_convex_fusion_keeps_how_much_better_a_candidate_is() -> None:
     candidates = Candidates(np.array([0, 1, 2]), np.array([0.2, 0.6, 0.4]), np.array([10.0, 5.0, 0.0]))
-    fused = convex_combination([ranking([1, 2, 0]), ranking([0, 1])], candidates, 0.7, groups_of([0, 1, 2]), 10)
+    fused = convex_combination([ranking([1, 2, 0]), ranking([0, 1])], candidates, CONVEX, groups_of([0, 1, 2]), 10)
     assert [one.row for one in fused] == [0, 1, 2]
     assert [one.contributions for one in fused] == [
         pytest.approx((0.0, 0.7)),
@@ -78,11 +88,54 @@ def test_convex_fusion_keeps_how_much_better_a_candidate_is() -> None:
 def test_convex_fusion_with_one_silent_arm_is_the_other_arm() -> None:
     groups = groups_of([0, 1, 2])
     lexical = Candidates(np.array([0, 2]), None, np.array([1.0, 4.0]))
-    assert [one.row for one in convex_combination([ranking([]), ranking([2, 0])], lexical, 0.7, groups, 10)] == [2, 0]
+    assert [one.row for one in convex_combination([ranking([]), ranking([2, 0])], lexical, CONVEX, groups, 10)] == [2, 0]
     dense = Candidates(np.array([0, 1]), np.array([0.1, 0.3]), np.zeros(2))
-    assert [one.row for one in convex_combination([ranking([1, 0]), ranking([])], dense, 0.7, groups, 10)] == [1, 0]
+    assert [one.row for one in convex_combination([ranking([1, 0]), ranking([])], dense, CONVEX, groups, 10)] == [1, 0]
 
 
 def test_convex_fusion_of_nothing_is_nothing() -> None:
     nothing = Candidates(np.zeros(0, dtype=np.int64), None, np.zeros(0))
-    assert convex_combination([ranking([]), ranking([])], nothing, 0.7, groups_of([0]), 10) == []
+    assert convex_combination([ranking([]), ranking([])], nothing, CONVEX, groups_of([0]), 10) == []
+
+
+def test_an_arm_whose_first_stands_out_counts_for_more() -> None:
+    clear, vague = [1.0, 0.1, 0.0, 0.0], [1.0, 0.9, 0.9, 0.8]
+    halves = np.array([0.5])
+    assert query_weights(np.array([clear, vague]), halves) < 0.3
+    assert query_weights(np.array([vague, clear]), halves) > 0.7
+    assert query_weights(np.array([clear, clear]), halves) == pytest.approx(0.5)
+
+
+def test_an_arm_in_which_all_are_alike_is_left_out() -> None:
+    flat, silent, clear = [1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.5, 0.0]
+    assert query_weights(np.array([flat, clear]), np.array([0.2])) == 1.0
+    assert query_weights(np.array([clear, silent]), np.array([0.8])) == 0.0
+    assert query_weights(np.array([flat, silent]), np.array([0.3])) == 0.3
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=2, max_size=2), st.floats(0, 1))
+def test_a_weight_stays_a_weight_and_its_ends_stay_ends(parts: list[list[float]], weight: float) -> None:
+    found = query_weights(np.array(parts), np.array([0.0, weight, 1.0]))
+    assert (found >= 0).all()
+    assert (found <= 1).all()
+    assert found[0] <= found[1] + 1e-12
+    assert found[1] <= found[2] + 1e-12
+
+
+@given(st.data())
+def test_places_under_many_weights_are_those_of_one_fusion_after_another(data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, 30))
+    some = st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0])
+    cosine = np.array(data.draw(st.lists(some, min_size=size, max_size=size)))
+    bm25 = np.array(data.draw(st.lists(some, min_size=size, max_size=size)))
+    _, codes = np.unique(data.draw(st.lists(st.integers(0, 20), min_size=size, max_size=size)), return_inverse=True)
+    groups = groups_of(codes.tolist(), data.draw(st.permutations(range(size))))
+    candidates = Candidates(np.arange(size), cosine if data.draw(st.booleans()) else None, bm25)
+    weights = np.array([0.0, 0.3, 0.65, 1.0])
+    for fusion in (CONVEX, AUTO):
+        places = convex_places(candidates, weights, fusion, groups)
+        for number, weight in enumerate(weights.tolist()):
+            one = fusion.model_copy(update={"bm25_weight": weight})
+            fused = convex_combination([ranking([]), ranking([])], candidates, one, groups, size)
+            order = np.argsort(places[number], kind="stable")
+            assert [row for row in order.tolist() if places[number][row] < size] == [result.row for result in fused]

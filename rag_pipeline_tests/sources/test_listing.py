@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rag_pipeline.config import CorpusConfig, SourceConfig
 from rag_pipeline.contracts import SourceItem
-from rag_pipeline.errors import SourceError, SourceReadError
+from rag_pipeline.errors import ConfigError, SourceError, SourceReadError
 from rag_pipeline.sources import list_items, read_item
 
 on_posix = pytest.mark.skipif(os.name != "posix", reason="names and links of POSIX file systems")
@@ -30,6 +30,15 @@ def write(folder: Path, *paths: str) -> None:
         file = folder / "files" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"text of {path}", encoding="utf-8")
+
+
+def without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine that knows no account, and has nobody to ask for one."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, os.devnull)
 
 
 def listed(corpus: CorpusConfig) -> list[str]:
@@ -228,8 +237,9 @@ class TestErrors:
         with pytest.raises(SourceError, match=r"source\.path: .* cannot be reached: embedded null"):
             list_items(make_corpus(tmp_path, "a\x00b"))
 
-    def test_an_object_store_is_refused_by_name(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match=r"source\.path: s3://bucket/x: object stores are not supported yet"):
+    def test_a_bucket_without_credentials_says_where_they_go(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        without_credentials(monkeypatch)
+        with pytest.raises(ConfigError, match=r"corpus\.yaml: source\.path: s3://bucket/x: .* AWS_ACCESS_KEY_ID"):
             list_items(make_corpus(tmp_path, "s3://bucket/x"))
 
     @on_posix

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from functools import lru_cache
-from pathlib import Path
 
 from rag_pipeline.config import EmbedderConfig
 from rag_pipeline.contracts import EmbedderIdentity, ModelAccess
@@ -19,6 +18,7 @@ from rag_pipeline.embedding.prompts import documented_prompts
 from rag_pipeline.embedding.static import load_tokenizer
 from rag_pipeline.errors import EmbeddingError
 from rag_pipeline.files import write_atomically
+from rag_pipeline.storage import StorePath
 
 _UNVERSIONED = "as served"
 """Revision of a model that changes behind its name without telling, unless the configuration names one."""
@@ -26,7 +26,7 @@ _UNVERSIONED = "as served"
 _PROBE_RETRY_SECONDS = 20.0
 
 
-def hosted_embedder(config: EmbedderConfig, widths: Path | None = None, remember: bool = True) -> HostedEmbedder:
+def hosted_embedder(config: EmbedderConfig, widths: StorePath | None = None, remember: bool = True) -> HostedEmbedder:
     """The embedder that a configuration asks for.
 
     Args:
@@ -127,7 +127,7 @@ def _gate(process: int, name: str, address: str | None, concurrency: int, reques
     return Gate(name, concurrency, requests, tokens)
 
 
-def _width(config: EmbedderConfig, model: str, widths: Path | None, remember: bool) -> int:
+def _width(config: EmbedderConfig, model: str, widths: StorePath | None, remember: bool) -> int:
     client = _client(config, model, None)
     key = f"{client.name} {config.revision or _UNVERSIONED} {config.api_base or ''}".strip()
     known = _known_widths(widths) if widths is not None else {}
@@ -149,7 +149,7 @@ def _width(config: EmbedderConfig, model: str, widths: Path | None, remember: bo
     return width
 
 
-def _known_widths(file: Path) -> dict[str, int]:
+def _known_widths(file: StorePath) -> dict[str, int]:
     """What was remembered. The file is a memo only: where it cannot be read, models are asked again."""
     try:
         known = json.loads(file.read_bytes())

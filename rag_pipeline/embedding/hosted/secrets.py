@@ -6,7 +6,7 @@ import os
 import re
 
 _HIDDEN = "[secret]"
-_SECRET_NAMES = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
+_SECRET_NAMES = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?|WEBHOOK)(?:_|$)", re.IGNORECASE)
 _SHORTEST_SECRET = 6
 """Shorter values are placeholders such as `none`, and replacing them would garble messages."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from rag_pipeline.index.bm25.segments import (
     flat_strings,
     write_segment_file,
 )
+from rag_pipeline.storage import StorePath
 
 MAX_CHUNKS = 2**18
 """Chunks of one segment at most: bounds what merging holds in memory."""
@@ -39,7 +39,7 @@ _CHUNKS_PER_STEP = 2**12
 _POSTINGS_PER_STEP = 2**21
 
 
-def write_segments(folder: Path, batches: Iterable[tuple[pa.Array, pa.Array]], analyzer: Analyzer) -> list[BM25Segment]:
+def write_segments(folder: StorePath, batches: Iterable[tuple[pa.Array, pa.Array]], analyzer: Analyzer) -> list[BM25Segment]:
     """Analyse chunks and write them as segments: none without chunks, one for most corpora, more for large ones.
 
     Equal chunks in equal order give equal files, however they are cut into batches.
@@ -94,7 +94,7 @@ def plan_merges(segments: Sequence[BM25Segment]) -> list[list[BM25Segment]]:
     ]
 
 
-def compact(folder: Path, segments: Sequence[BM25Segment]) -> list[BM25Segment]:
+def compact(folder: StorePath, segments: Sequence[BM25Segment]) -> list[BM25Segment]:
     """Merge as `plan_merges` says until it has no more to say. Returns the segments in use afterwards."""
     current = list(segments)
     while groups := plan_merges(current):
@@ -104,7 +104,7 @@ def compact(folder: Path, segments: Sequence[BM25Segment]) -> list[BM25Segment]:
     return current
 
 
-def merge_segments(folder: Path, segments: Sequence[BM25Segment]) -> BM25Segment | None:
+def merge_segments(folder: StorePath, segments: Sequence[BM25Segment]) -> BM25Segment | None:
     """Write one segment that holds the live chunks of several, in their order, without analysing them again.
 
     The file equals the one that `write_segments` makes of the same chunks.
@@ -193,7 +193,7 @@ class _Builder:
         self.chunks += taken
         return taken
 
-    def write(self, folder: Path, language: str) -> BM25Segment:
+    def write(self, folder: StorePath, language: str) -> BM25Segment:
         vocabulary = pa.array(list(self._term_numbers), pa.large_string())
         totals = np.zeros(len(vocabulary), np.int64)
         for block in self._blocks:

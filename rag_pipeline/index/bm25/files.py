@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rag_pipeline.errors import StoreError
 from rag_pipeline.files import share, sync_folder
+from rag_pipeline.storage import StorePath, adopt_file, cache_folder, cached_file
 from rag_pipeline.write_points import reached
 
 REMEDY = "refresh the corpus with --full to build the index anew"
@@ -25,7 +26,7 @@ class WrittenFile(NamedTuple):
     sha256: str
 
 
-def write_columns(folder: Path, kind: str, columns: dict[str, pa.Array], description: dict[str, Any]) -> WrittenFile:
+def write_columns(folder: StorePath, kind: str, columns: dict[str, pa.Array], description: dict[str, Any]) -> WrittenFile:
     """Write columns of any lengths as the one row of an Arrow IPC file, each column as one list.
 
     The file appears under its name only when it is whole and on disk. Equal contents are the same file.
@@ -40,7 +41,8 @@ def write_columns(folder: Path, kind: str, columns: dict[str, pa.Array], descrip
     schema = pa.schema([(name, array.type) for name, array in zip(columns, lists, strict=True)], metadata)
     folder.mkdir(parents=True, exist_ok=True)
     reached(f"{kind}.write.before")
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{kind}-", suffix=".tmp")
+    beside = folder if isinstance(folder, Path) else cache_folder()
+    handle, temporary = tempfile.mkstemp(dir=beside, prefix=f".{kind}-", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
             hashing = _HashingFile(file)
@@ -52,23 +54,32 @@ def write_columns(folder: Path, kind: str, columns: dict[str, pa.Array], descrip
         name = f"{kind}-{sha256[:32]}.arrow"
         share(temporary)
         reached(f"{kind}.rename.before")
-        os.replace(temporary, folder / name)
+        if isinstance(folder, Path):
+            os.replace(temporary, folder / name)
+        else:
+            (folder / name).upload(Path(temporary))
+            adopt_file(Path(temporary), sha256)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    sync_folder(folder)
+    if isinstance(folder, Path):
+        sync_folder(folder)
     reached(f"{kind}.rename.after")
     return WrittenFile(name, sha256)
 
 
-def read_columns(path: Path) -> tuple[dict[str, pa.Array], dict[str, Any]]:
+def read_columns(path: StorePath, sha256: str | None) -> tuple[dict[str, pa.Array], dict[str, Any]]:
     """The columns and the description of a file that `write_columns` made. The columns are mapped, not read.
+
+    Args:
+        sha256: of the file; a file in a bucket is mapped from this machine's copy of that hash.
 
     Raises:
         StoreError: the file is missing, cut short or something else.
     """
     try:
-        file = pa.ipc.open_file(pa.memory_map(str(path)))
+        copy = path if isinstance(path, Path) or sha256 is None else cached_file(path, sha256)
+        file = pa.ipc.open_file(pa.memory_map(str(copy)))
         batch = file.get_batch(0)
         description = json.loads(file.schema.metadata[_DESCRIPTION])
     except FileNotFoundError:
@@ -78,7 +89,7 @@ def read_columns(path: Path) -> tuple[dict[str, pa.Array], dict[str, Any]]:
     return {name: batch.column(name).values for name in batch.schema.names}, description
 
 
-def verify_file(path: Path, sha256: str) -> None:
+def verify_file(path: StorePath, sha256: str) -> None:
     """Read a file and compare it with its SHA-256.
 
     Raises:
@@ -90,7 +101,7 @@ def verify_file(path: Path, sha256: str) -> None:
             while block := file.read(2**20):
                 digest.update(block)
     except OSError as error:
-        raise StoreError(f"{path}: this BM25 file cannot be read ({error.strerror}); {REMEDY}") from None
+        raise StoreError(f"{path}: this BM25 file cannot be read ({error.strerror or 'it is missing'}); {REMEDY}") from None
     if digest.hexdigest() != sha256:
         raise StoreError(f"{path}: expected SHA-256 {sha256}, got {digest.hexdigest()}; {REMEDY}")
 

@@ -14,7 +14,6 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from rag_pipeline.errors import StoreError
 from rag_pipeline.index.analyzer import Integers
 from rag_pipeline.index.bm25.files import REMEDY
 from rag_pipeline.index.bm25.segments import SegmentReader, concatenated_strings, describe
+from rag_pipeline.storage import StorePath
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -356,7 +356,7 @@ _VARIANTS: dict[str, type[PostingsBM25]] = {
 }
 
 
-def open_bm25(folder: Path, segments: Sequence[BM25Segment], config: LexicalConfig) -> PostingsBM25:
+def open_bm25(folder: StorePath, segments: Sequence[BM25Segment], config: LexicalConfig) -> PostingsBM25:
     """Open segments for searching. Their files are mapped into memory, and not compared with their SHA-256.
 
     Raises:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ from rag_pipeline.contracts import BM25Segment
 from rag_pipeline.errors import StoreError
 from rag_pipeline.index.analyzer import ANALYZER_VERSION, Integers
 from rag_pipeline.index.bm25.files import REMEDY, read_columns, verify_file, write_columns
+from rag_pipeline.storage import StorePath
 
 FORMAT_VERSION = 1
 
@@ -60,9 +60,9 @@ class SegmentReader:
         StoreError: a file is missing or is not what its segment says.
     """
 
-    def __init__(self, folder: Path, segment: BM25Segment) -> None:
+    def __init__(self, folder: StorePath, segment: BM25Segment) -> None:
         path = folder / segment.file
-        row, self.description = read_columns(path)
+        row, self.description = read_columns(path, segment.sha256)
         self.chunk_ids: pa.LargeStringArray = row["chunk_ids"]
         self.terms: pa.LargeStringArray = row["terms"]
         self.lengths: npt.NDArray[np.uint32] = row["lengths"].to_numpy()
@@ -75,7 +75,7 @@ class SegmentReader:
             raise StoreError(f"{path}: its lists do not fit together; {REMEDY}")
         self.live: npt.NDArray[np.bool_] | None = None
         if segment.deletions_file is not None:
-            deleted, description = read_columns(folder / segment.deletions_file)
+            deleted, description = read_columns(folder / segment.deletions_file, segment.deletions_sha256)
             self.live = np.ones(segment.chunks, np.bool_)
             self.live[deleted["ordinals"].to_numpy()] = False
             if description != {"segment": segment.sha256} or int((~self.live).sum()) != segment.deleted:
@@ -127,7 +127,7 @@ def describe(language: str) -> dict[str, Any]:
 
 
 def write_segment_file(
-    folder: Path,
+    folder: StorePath,
     chunk_ids: pa.LargeStringArray,
     lengths: npt.NDArray[np.uint32],
     terms: pa.LargeStringArray,
@@ -158,7 +158,7 @@ def write_segment_file(
     return BM25Segment(file=file, sha256=sha256, chunks=len(chunk_ids))
 
 
-def write_deletions(folder: Path, segment: BM25Segment, chunk_ids: pa.Array) -> BM25Segment:
+def write_deletions(folder: StorePath, segment: BM25Segment, chunk_ids: pa.Array) -> BM25Segment:
     """Mark chunks of a segment as deleted, beside those that are already. The segment's own file stays as it is.
 
     Args:
@@ -178,12 +178,12 @@ def write_deletions(folder: Path, segment: BM25Segment, chunk_ids: pa.Array) -> 
     return segment.model_copy(update={"deletions_file": file, "deletions_sha256": sha256, "deleted": count})
 
 
-def live_chunk_ids(folder: Path, segments: Iterable[BM25Segment]) -> pa.LargeStringArray:
+def live_chunk_ids(folder: StorePath, segments: Iterable[BM25Segment]) -> pa.LargeStringArray:
     """The ids of all chunks that are not deleted, in the order of the segments."""
     return concatenated_strings([SegmentReader(folder, segment).live_chunk_ids for segment in segments])
 
 
-def verify_segment(folder: Path, segment: BM25Segment) -> None:
+def verify_segment(folder: StorePath, segment: BM25Segment) -> None:
     """Read a segment's files and compare them with their SHA-256.
 
     Raises:

@@ -1,0 +1,25 @@
+"""Folders and files in buckets: addresses, credentials, and paths that read and write as those of this machine do."""
+
+from rag_pipeline.storage.access import Access, resolve_access
+from rag_pipeline.storage.address import BucketAddress, is_address, parse_address
+from rag_pipeline.storage.failures import Failure, client_errors, failure_of
+from rag_pipeline.storage.local_cache import adopt_file, cache_folder, cached_file
+from rag_pipeline.storage.object_path import ObjectChangedError, ObjectPath, StorePath, total_size
+
+__all__ = [
+    "Access",
+    "BucketAddress",
+    "Failure",
+    "ObjectChangedError",
+    "ObjectPath",
+    "StorePath",
+    "adopt_file",
+    "cache_folder",
+    "cached_file",
+    "client_errors",
+    "failure_of",
+    "is_address",
+    "parse_address",
+    "resolve_access",
+    "total_size",
+]
