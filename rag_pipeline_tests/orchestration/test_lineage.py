@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from rag_pipeline.orchestration import build_definitions, names
+from rag_pipeline.orchestration import build_corpus_definitions, build_definitions, names
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.orchestration.instances import metadata, observations, refreshed
 from rag_pipeline_tests.orchestration.test_dagster import PAGES, instance
@@ -97,6 +97,24 @@ def test_code_references_lead_to_the_stage_and_to_the_corpus_file(workspace: Wor
         line = Path(function.file_path).read_text(encoding="utf-8").splitlines()[function.line_number :]
         assert any(found.startswith(f"def {function.label}(") for found in line[:2])
         assert file.file_path == str(folder / "corpus.yaml")
+
+
+def test_code_references_can_become_links_to_a_repository(workspace: Workspace) -> None:
+    workspace.corpus()
+    found = dg.link_code_references_to_git(
+        build_corpus_definitions(workspace.config()).assets or (),
+        git_url="https://github.com/acme/search",
+        git_branch="main",
+        file_path_mapping=dg.AnchorBasedFilePathMapping(Path("/"), "."),
+    )
+    (documents,) = [
+        asset
+        for asset in found
+        if isinstance(asset, dg.AssetsDefinition) and asset.keys == {dg.AssetKey(["docs", "documents"])}
+    ]
+    (references,) = [values["dagster/code_references"] for values in documents.metadata_by_key.values()]
+    assert [reference.label for reference in references.code_references] == ["refresh_documents", "corpus.yaml"]
+    assert "/refresh/documents.py#L" in references.code_references[0].url
 
 
 def test_the_snapshot_tells_in_one_place_what_the_refresh_did(workspace: Workspace, instance: dg.DagsterInstance) -> None:
