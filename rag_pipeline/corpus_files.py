@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from rag_pipeline.config import CORPUS_FILE, NAME_PATTERN, RESERVED_NAMES, CorpusConfig
+from rag_pipeline.config import CORPUS_FILE, NAME_PATTERN, RESERVED_NAMES, CorpusConfig, Deployment
 from rag_pipeline.errors import ConfigError, MissingExtraError
+
+
+class FaultyCorpus(NamedTuple):
+    """A folder whose corpus.yaml cannot be used, and every fault of it, one a line."""
+
+    folder: Path
+    reason: str
 
 
 def load_corpus(folder: Path) -> CorpusConfig:
@@ -32,7 +39,7 @@ def load_corpus(folder: Path) -> CorpusConfig:
         raise ConfigError("\n".join([*faults, *(f"{file}: {line}" for line in _fault_lines(error))])) from None
     if faults:
         raise ConfigError("\n".join(faults))
-    return config
+    return Deployment.of_environment().applied(config)
 
 
 def corpus_folders(root: Path) -> list[Path]:
@@ -48,16 +55,27 @@ def load_corpora(root: Path) -> list[CorpusConfig]:
     Raises:
         ConfigError: with the faults of all files together.
     """
+    configs, faulty = load_sound_corpora(root)
+    if faulty:
+        raise ConfigError("\n".join(corpus.reason for corpus in faulty))
+    return configs
+
+
+def load_sound_corpora(root: Path) -> tuple[list[CorpusConfig], list[FaultyCorpus]]:
+    """Read every corpus under the corpora root; those whose file has a fault come with the reason.
+
+    Raises:
+        ConfigError: an environment variable is wrong, which concerns all of them.
+    """
+    Deployment.of_environment()
     configs: list[CorpusConfig] = []
-    faults: list[str] = []
+    faulty: list[FaultyCorpus] = []
     for folder in corpus_folders(root):
         try:
             configs.append(load_corpus(folder))
         except ConfigError as error:
-            faults.append(str(error))
-    if faults:
-        raise ConfigError("\n".join(faults))
-    return configs
+            faulty.append(FaultyCorpus(folder, str(error)))
+    return configs, faulty
 
 
 def find_corpus(root: Path, name: str) -> CorpusConfig:

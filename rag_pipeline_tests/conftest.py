@@ -83,8 +83,8 @@ class Workspace:
 @pytest.fixture(autouse=True)
 def no_settings_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests work on stores and instances of their own, whatever the shell that runs them has set."""
-    for name in ("DAGSTER_HOME", "RAG_PIPELINE_CORPORA", "RAG_PIPELINE_DATA"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name == "DAGSTER_HOME" or name.startswith("RAG_PIPELINE_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture

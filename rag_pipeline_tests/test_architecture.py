@@ -31,7 +31,7 @@ ARROWS: dict[str, set[str]] = {
     "query": SHARED | {"index", "embedding", "reranking"},
     "evaluation": SHARED | {"query", "index", "embedding"},
     "refresh": SHARED | {"evaluation", "index", "embedding", "sources", "parsing", "chunking"},
-    "orchestration": SHARED | {"refresh", "index", "embedding"},
+    "orchestration": SHARED | {"corpus_files", "refresh", "index", "embedding"},
     "cli": SHARED | {"corpus_files", "orchestration", "refresh", "sources", "evaluation", "query", "index", "embedding"},
     "definitions": SHARED | {"corpus_files", "orchestration"},
 }

@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
             allow_deletes=arguments.allow_deletes,
             accept_drop=arguments.accept_drop,
             wait_seconds=arguments.wait,
+            retries=0,  # whoever waits at a terminal is told at once
         )
         outcomes.append(outcome)
         print_outcome(outcome, corpus, arguments)

@@ -3,6 +3,7 @@
 from rag_pipeline.config.addresses import plain_address
 from rag_pipeline.config.chunking import DEFAULT_OVERLAP, ChunkingConfig, ContextLine
 from rag_pipeline.config.corpus import CorpusConfig, SafetyConfig
+from rag_pipeline.config.deployment import DEPLOYMENT_VARIABLES, Deployment
 from rag_pipeline.config.embedding import HOSTED_PROVIDERS, BudgetConfig, EmbedderConfig, EmbeddingConfig, Provider
 from rag_pipeline.config.evaluation import (
     EVALUATED_DOCUMENTS,
@@ -21,10 +22,11 @@ from rag_pipeline.config.roots import (
     DATA_VARIABLE,
     NAME_PATTERN,
     RESERVED_NAMES,
+    STRICT_VARIABLE,
     corpora_root,
     data_root,
 )
-from rag_pipeline.config.schedule import FreshnessConfig, ScheduleConfig
+from rag_pipeline.config.schedule import ExecutionConfig, FreshnessConfig, ScheduleConfig
 from rag_pipeline.config.source import FieldMapping, Glob, SourceConfig, StorageOptions
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "CORPUS_FILE",
     "DATA_VARIABLE",
     "DEFAULT_OVERLAP",
+    "DEPLOYMENT_VARIABLES",
     "EVALUATED_DOCUMENTS",
     "FILTER_COLUMNS",
     "HOSTED_PROVIDERS",
@@ -39,13 +42,16 @@ __all__ = [
     "METRICS",
     "NAME_PATTERN",
     "RESERVED_NAMES",
+    "STRICT_VARIABLE",
     "BudgetConfig",
     "ChunkingConfig",
     "ContextLine",
     "CorpusConfig",
+    "Deployment",
     "EmbedderConfig",
     "EmbeddingConfig",
     "EvaluationConfig",
+    "ExecutionConfig",
     "FieldMapping",
     "FreshnessConfig",
     "GateValue",

@@ -14,8 +14,8 @@ from rag_pipeline.config.evaluation import EvaluationConfig
 from rag_pipeline.config.metadata import MetadataName, MetadataType, _check_metadata_names
 from rag_pipeline.config.parsing import ParsingConfig
 from rag_pipeline.config.retrieval import LexicalConfig, RetrievalConfig
-from rag_pipeline.config.roots import CORPUS_FILE
-from rag_pipeline.config.schedule import FreshnessConfig, ScheduleConfig
+from rag_pipeline.config.roots import CORPUS_FILE, NAME_PATTERN
+from rag_pipeline.config.schedule import ExecutionConfig, FreshnessConfig, ScheduleConfig
 from rag_pipeline.config.source import SourceConfig
 from rag_pipeline.config.strict import Strict
 from rag_pipeline.storage import is_address
@@ -34,13 +34,23 @@ def _check_owner(owner: str) -> str:
     return owner
 
 
+def _check_group(group: str) -> str:
+    if not NAME_PATTERN.fullmatch(group):
+        raise ValueError(f"expected a name of small letters, digits and underscores such as 'support', got {group!r}")
+    return group
+
+
 class CorpusConfig(Strict):
-    """One corpus. ``name`` and ``folder`` come from where the file lies, everything else from what it says."""
+    """One corpus. ``name`` and ``folder`` come from where the file lies, everything else from what it says.
+
+    Corpora with the same ``group`` can be refreshed together.
+    """
 
     name: str
     folder: Path
     description: str = ""
     owners: tuple[Annotated[str, AfterValidator(_check_owner)], ...] = ()
+    group: Annotated[str, AfterValidator(_check_group)] | None = None
     source: SourceConfig
     metadata: Annotated[dict[MetadataName, MetadataType], AfterValidator(_check_metadata_names)] = Field(
         default_factory=dict
@@ -52,6 +62,7 @@ class CorpusConfig(Strict):
     lexical: LexicalConfig = LexicalConfig()
     retrieval: RetrievalConfig = RetrievalConfig()
     schedule: ScheduleConfig = ScheduleConfig(enabled=False)
+    execution: ExecutionConfig = ExecutionConfig()
     freshness: FreshnessConfig | None = None
     evaluation: EvaluationConfig = EvaluationConfig()
     safety: SafetyConfig = SafetyConfig()

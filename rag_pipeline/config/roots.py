@@ -12,6 +12,8 @@ from rag_pipeline.storage import ObjectPath, StorePath, is_address
 CORPUS_FILE = "corpus.yaml"
 CORPORA_VARIABLE = "RAG_PIPELINE_CORPORA"
 DATA_VARIABLE = "RAG_PIPELINE_DATA"
+STRICT_VARIABLE = "RAG_PIPELINE_STRICT"
+"""When it is set, one corpus.yaml with a fault keeps Dagster from loading any."""
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
 RESERVED_NAMES = frozenset({"embeddings"})  # the folder of the embedding cache beside the corpora's stores

@@ -1,12 +1,13 @@
-"""`schedule` and `freshness`: when a corpus is refreshed, and when it counts as late."""
+"""`schedule`, `freshness` and `execution`: when and how a corpus is refreshed, and when it counts as late."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
+from typing_extensions import Self
 
 from rag_pipeline.config.strict import Strict
 
@@ -36,14 +37,32 @@ def _check_timezone(name: str) -> str:
 
 
 class ScheduleConfig(Strict):
-    """When Dagster refreshes the corpus. A schedule that is written down runs unless ``enabled`` is false."""
+    """When Dagster refreshes the corpus. A schedule that is written down runs unless ``enabled`` is false.
+
+    ``on_change`` also refreshes it when a listing of the source shows a change, at most once in ``on_change_minutes``.
+    """
 
     cron: Annotated[str, AfterValidator(_check_cron)] = "0 3 * * *"
     timezone: Annotated[str, AfterValidator(_check_timezone)] = "UTC"
     enabled: bool = True
+    on_change: bool = False
+    on_change_minutes: float = Field(default=5, ge=0)
 
 
 class FreshnessConfig(Strict):
-    """After how many hours without a refresh the corpus counts as late in the Dagster UI."""
+    """After how many hours without a refresh the corpus counts as late in the Dagster UI, and before that as nearly late."""
 
     max_age_hours: float = Field(gt=0)
+    warn_age_hours: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _warns_before_it_fails(self) -> Self:
+        if self.warn_age_hours is not None and self.warn_age_hours >= self.max_age_hours:
+            raise ValueError(f"warn_age_hours: expected less than max_age_hours ({self.max_age_hours:g})")
+        return self
+
+
+class ExecutionConfig(Strict):
+    """How Dagster runs a refresh: all stages in one process, or ``multiprocess`` with a process a stage, one at a time."""
+
+    executor: Literal["in_process", "multiprocess"] = "in_process"

@@ -65,14 +65,19 @@ the hash of that text.
 """
 
 
+def plain_columns(metadata: Mapping[str, MetadataType], parents: bool = False) -> dict[str, pa.DataType]:
+    """All columns but the vector, whose width the embedder decides."""
+    declared = {name: ARROW_TYPES[kind] for name, kind in metadata.items()}
+    return {**_COLUMNS, **(PARENT_COLUMNS if parents else {}), **declared}
+
+
 def vector_schema(identity: EmbedderIdentity, metadata: Mapping[str, MetadataType], parents: bool = False) -> pa.Schema:
     """The schema of a corpus's vector table; with ``parents`` the one for chunks that have parents.
 
     ``row_key`` is the hash over everything that a document's rows were made from. The schema's own metadata names the
     layout and the embedder identity: vectors of two identities never lie in one table.
     """
-    columns = {**_COLUMNS, **(PARENT_COLUMNS if parents else {})}
-    fields = [*columns.items(), *((name, ARROW_TYPES[kind]) for name, kind in metadata.items())]
+    fields = plain_columns(metadata, parents).items()
     layout = [VECTOR_TABLE_VERSION, identity.key, dict(metadata), *(["parents"] if parents else [])]
     return pa.schema(
         [*fields, ("vector", pa.list_(pa.float32(), identity.dimensions))],

@@ -1,27 +1,91 @@
-"""One corpus as Dagster definitions: its assets and checks, a job that refreshes it, and a schedule."""
+"""Corpora as Dagster definitions: for each its assets and checks, a job and a schedule, and what serves all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
 from rag_pipeline.config import CorpusConfig
+from rag_pipeline.corpus_files import FaultyCorpus
+from rag_pipeline.errors import ConfigError
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.assets import build_assets
-from rag_pipeline.orchestration.checks import build_checks
+from rag_pipeline.orchestration.changes import Watched, build_changes_sensor
+from rag_pipeline.orchestration.checks import build_snapshot_check
+from rag_pipeline.orchestration.faults import build_fault_definitions
+from rag_pipeline.orchestration.groups import build_group_definitions
+from rag_pipeline.orchestration.keys import CorpusKeys
 from rag_pipeline.orchestration.resources import RefreshSettings
+from rag_pipeline.orchestration.source import source_spec
+
+_log = logging.getLogger("rag_pipeline.orchestration")
 
 
-def build_corpus_definitions(corpus: CorpusConfig) -> dg.Definitions:
-    """The definitions of one corpus, without resources: merge them with some that give `refresh_settings`."""
+def build_corpus_definitions(corpus: CorpusConfig, key_prefix: Sequence[str] = ()) -> dg.Definitions:
+    """The definitions of one corpus, without resources: merge them with some that give `refresh_settings`.
+
+    Args:
+        key_prefix: comes before the corpus's name in the keys of its assets.
+    """
+    definitions, watched = _refreshing(corpus, tuple(key_prefix))
+    if not corpus.schedule.on_change:
+        return definitions
+    sensor = build_changes_sensor([watched], f"{names.CHANGES_SENSOR}_{corpus.name}")
+    return dg.Definitions.merge(definitions, dg.Definitions(sensors=[sensor]))
+
+
+def build_definitions(
+    corpora: Iterable[CorpusConfig],
+    settings: RefreshSettings | None = None,
+    faulty: Iterable[FaultyCorpus] = (),
+    key_prefix: Sequence[str] = (),
+) -> dg.Definitions:
+    """All corpora, the settings that they share, one sensor for their sources, and jobs for their groups.
+
+    Args:
+        faulty: corpora whose files cannot be used. Each is shown as an asset whose check has failed.
+        key_prefix: comes before the corpus's name in the keys of all assets.
+
+    Raises:
+        ConfigError: two jobs would have the same name.
+    """
+    parts = [dg.Definitions(resources={names.SETTINGS_RESOURCE: settings or RefreshSettings()})]
+    sound: list[Watched] = []
+    left_out = list(faulty)
+    for corpus in corpora:
+        try:
+            definitions, watched = _refreshing(corpus, tuple(key_prefix))
+        except dg.DagsterError as error:
+            # What Dagster refuses and the configuration let pass is this corpus's fault alone.
+            left_out.append(FaultyCorpus(corpus.folder, f"{corpus.file}: Dagster refuses it: {error}"))
+        else:
+            parts.append(definitions)
+            sound.append(watched)
+    for found in left_out:
+        _log.warning("left out: %s", found.reason)
+    on_change = [watched for watched in sound if watched.corpus.schedule.on_change]
+    if on_change:
+        parts.append(dg.Definitions(sensors=[build_changes_sensor(on_change, names.CHANGES_SENSOR)]))
+    parts.append(build_group_definitions([watched.corpus for watched in sound], [watched.job for watched in sound]))
+    parts.append(build_fault_definitions(left_out, tuple(key_prefix)))
+    merged = dg.Definitions.merge(*parts)
+    _check_job_names(merged)
+    return merged
+
+
+def _refreshing(corpus: CorpusConfig, key_prefix: tuple[str, ...]) -> tuple[dg.Definitions, Watched]:
+    """A corpus's assets, checks, job and schedule, and what a sensor needs to know of them."""
+    keys = CorpusKeys(corpus.name, key_prefix)
+    tags = names.run_tags(corpus.name, corpus.group)
     job = dg.define_asset_job(
         names.job_name(corpus.name),
-        selection=dg.AssetSelection.groups(corpus.name),
+        selection=dg.AssetSelection.assets(*(keys.key(stage) for stage in names.STAGES)),
         description=f"Refresh the corpus {corpus.name}: reconcile it with its source and publish what changed.",
-        tags={names.CORPUS_TAG: corpus.name},
-        # A process a step costs seconds of start-up each; runs of different corpora have processes of their own anyway.
-        executor_def=dg.in_process_executor,
+        tags=tags,
+        executor_def=_executor(corpus),
     )
     schedule = dg.ScheduleDefinition(
         name=names.schedule_name(corpus.name),
@@ -30,12 +94,32 @@ def build_corpus_definitions(corpus: CorpusConfig) -> dg.Definitions:
         execution_timezone=corpus.schedule.timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING if corpus.schedule.enabled else dg.DefaultScheduleStatus.STOPPED,
         description=f"Refreshes {corpus.name} as its corpus.yaml says.",
-        tags={names.CORPUS_TAG: corpus.name},
+        tags={**tags, names.TRIGGER_TAG: "schedule"},
     )
-    return dg.Definitions(assets=build_assets(corpus), asset_checks=build_checks(corpus), jobs=[job], schedules=[schedule])
+    definitions = dg.Definitions(
+        assets=[source_spec(corpus, keys), *build_assets(corpus, keys)],
+        asset_checks=[build_snapshot_check(corpus, keys)],
+        jobs=[job],
+        schedules=[schedule],
+    )
+    return definitions, Watched(corpus, keys, job)
 
 
-def build_definitions(corpora: Iterable[CorpusConfig], settings: RefreshSettings | None = None) -> dg.Definitions:
-    """All corpora, and the settings that they share."""
-    resources = dg.Definitions(resources={names.SETTINGS_RESOURCE: settings or RefreshSettings()})
-    return dg.Definitions.merge(resources, *map(build_corpus_definitions, corpora))
+def _executor(corpus: CorpusConfig) -> dg.ExecutorDefinition:
+    """A process a step costs seconds of start-up each; runs of different corpora have processes of their own anyway.
+
+    Steps in processes of their own take turns, since each of them holds the corpus's lock.
+    """
+    if corpus.execution.executor == "multiprocess":
+        return dg.multiprocess_executor.configured({"max_concurrent": 1})
+    return dg.in_process_executor
+
+
+def _check_job_names(definitions: dg.Definitions) -> None:
+    counted = Counter(job.name for job in definitions.jobs or ())
+    for name, count in counted.items():
+        if count > 1:
+            raise ConfigError(
+                f"{count} jobs would be called {name}: a corpus has the name of a group's job without `refresh_`; rename "
+                "the corpus's folder or the group"
+            )

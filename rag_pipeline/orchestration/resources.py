@@ -1,49 +1,97 @@
-"""What a deployment sets for all corpora, and what one run may ask for."""
+"""What a deployment sets for all corpora, in one place, and what one run may ask for."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
+from typing import Any
 
 import dagster as dg
 from pydantic import PrivateAttr
 
-from rag_pipeline.config import CorpusConfig, data_root
+from rag_pipeline.config import CorpusConfig, Deployment, data_root
 from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.dead_runs import mark_process
 from rag_pipeline.orchestration.pool_watch import PoolWatch
 from rag_pipeline.refresh import Lines, RefreshContext, Reporter, Several, Silent
+from rag_pipeline.storage import StorePath
 
 listener: ContextVar[Reporter] = ContextVar("listener", default=Silent())  # noqa: B039 (it holds no state)
 """Who hears of the progress of a run in this process: Dagster makes resources anew for each run, so none can carry it."""
-
 
 _SECONDS_BETWEEN_EVENTS = 15.0
 """How often a stage at work writes its progress into the run's events, which Dagster keeps."""
 
 
+class CorpusStores(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Where the stores of all corpora lie. ``data`` is the data root; None takes RAG_PIPELINE_DATA."""
+
+    data: str | None = None
+
+    def root(self) -> StorePath:
+        """
+        Raises:
+            ConfigError: the data root is none that can be.
+        """
+        return data_root(self.data)
+
+
+class Embedders(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Which models may be asked in this deployment, and how much; see :class:`rag_pipeline.config.Deployment`.
+
+    What is None leaves corpus.yaml as it is. Limits only ever lower what a corpus allows itself.
+    """
+
+    provider: str | None = None
+    usd_per_refresh: float | None = None
+    tokens_per_refresh: int | None = None
+    concurrency: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+    def applied(self, corpus: CorpusConfig) -> CorpusConfig:
+        """The corpus as it is refreshed in this deployment."""
+        return Deployment(
+            provider=self.provider,
+            usd_per_refresh=self.usd_per_refresh,
+            tokens_per_refresh=self.tokens_per_refresh,
+            concurrency=self.concurrency,
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
+        ).applied(corpus)
+
+
 class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     """How the corpora of this deployment are refreshed; the launchpad can change it for one run.
 
-    ``data`` moves the data root (by default RAG_PIPELINE_DATA). ``full`` reads and rebuilds everything.
-    ``allow_deletes`` lifts the limit on how many documents may vanish; ``removed`` are paths that were taken out of the
-    source on purpose, and do not count. ``accept_drop`` publishes what the gates of the corpus refuse. ``wait_seconds`` is
-    how long a run waits for another one of the same corpus before it fails.
+    ``stores`` and ``embedders`` are the deployment's. ``data`` moves the data root of one run. ``full`` reads and rebuilds
+    everything. ``allow_deletes`` lifts the limit on how many documents may vanish; ``removed`` are paths that were taken out
+    of the source on purpose, and do not count. ``accept_drop`` publishes what the gates of the corpus refuse.
+    ``wait_seconds`` is how long a run waits for another one of the same corpus before it fails. ``retries`` is how often a
+    stage that failed for a passing reason is tried again, ``retry_seconds`` later.
     """
 
+    stores: CorpusStores
+    embedders: Embedders
     data: str | None = None
     full: bool = False
     allow_deletes: bool = False
     accept_drop: bool = False
     removed: list[str] = []  # noqa: RUF012 (pydantic copies defaults)
     wait_seconds: float = 0
+    retries: int = 1
+    retry_seconds: float = 30
 
     _locks: dict[str, RefreshLock] = PrivateAttr(default_factory=dict)
     _contexts: dict[str, RefreshContext] = PrivateAttr(default_factory=dict)
     _watches: list[PoolWatch] = PrivateAttr(default_factory=list)
     _instance: dg.DagsterInstance | None = PrivateAttr(default=None)
     _log: dg.DagsterLogManager | None = PrivateAttr(default=None)
+
+    def __init__(self, **values: Any) -> None:
+        # Dagster 1.13 puts None in the place of a nested resource that is not given, whatever default the field has.
+        super().__init__(**{"stores": CorpusStores(), "embedders": Embedders(), **values})
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Dagster calls this at the start of a run."""
@@ -59,14 +107,16 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
             log: of the step that asks; its progress goes there.
 
         Raises:
+            ConfigError: the deployment's settings cannot be.
             LockedError: another refresh of the corpus is at work.
         """
         self._log = log
         if corpus.name not in self._contexts:
-            root = data_root(self.data)
+            root = data_root(self.data) if self.data else self.stores.root()
+            deployed = self.embedders.applied(corpus)
             self._locks[corpus.name] = RefreshLock.acquire(CorpusStore(root, corpus.name), run_id, self.wait_seconds)
             self._contexts[corpus.name] = RefreshContext(
-                corpus=corpus,
+                corpus=deployed,
                 data_root=root,
                 full=self.full,
                 allow_deletes=self.allow_deletes,

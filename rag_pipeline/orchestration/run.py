@@ -15,7 +15,7 @@ from rag_pipeline.config import CorpusConfig
 from rag_pipeline.contracts import Contract
 from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError
 from rag_pipeline.orchestration import names
-from rag_pipeline.orchestration.corpus_definitions import build_definitions
+from rag_pipeline.orchestration.corpus_definitions import build_corpus_definitions
 from rag_pipeline.orchestration.dead_runs import fail_dead_runs, process_tags
 from rag_pipeline.orchestration.resources import RefreshSettings, listener
 from rag_pipeline.refresh import Reporter
@@ -66,7 +66,9 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
     Dagster's own log lines stay off the terminal; the event log has them all.
     """
     recording = _Recording(reporter)
-    job = build_definitions([corpus], settings).resolve_job_def(names.job_name(corpus.name))
+    resources = dg.Definitions(resources={names.SETTINGS_RESOURCE: settings})
+    definitions = dg.Definitions.merge(resources, build_corpus_definitions(corpus))
+    job = definitions.resolve_job_def(names.job_name(corpus.name))
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
         token = listener.set(recording)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -73,7 +73,8 @@ class RefreshContext:
 
     ``full`` reads and rebuilds everything, whatever looks unchanged. ``allow_deletes`` lifts the safety limit on what
     may vanish; ``removed`` are paths of items that vanished on purpose, and do not count. ``accept_drop`` publishes what
-    the corpus's gates refuse. ``run_id`` is recorded in the manifest. ``dry_run`` writes nothing.
+    the corpus's gates refuse. ``run_id`` is recorded in the manifest. ``dry_run`` writes nothing. ``figures`` collects the
+    numbers of the stages that have run, by stage and name.
     """
 
     corpus: CorpusConfig
@@ -85,6 +86,7 @@ class RefreshContext:
     run_id: str | None = None
     reporter: Reporter = field(default_factory=Silent)
     dry_run: bool = False
+    figures: dict[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     _spent_on_lines: list[tuple[int, float]] = field(default_factory=list, init=False, repr=False, compare=False)
     _caches: dict[str, EmbeddingCache] = field(default_factory=dict, init=False, repr=False, compare=False)
     _found: dict[str, tuple[list[tuple[str, int]], Any]] = field(default_factory=dict, init=False, repr=False, compare=False)

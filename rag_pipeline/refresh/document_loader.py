@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 from rag_pipeline.contracts import Document, SourceItem
 from rag_pipeline.errors import ParseError, SourceReadError
@@ -12,10 +13,12 @@ from rag_pipeline.hashing import bytes_hash
 from rag_pipeline.parsing import Parsers, Parsing, parse_text
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import OK, STALE, document_row, failed_row, item_row
-from rag_pipeline.refresh.document_state import DocumentsState, Writer, looks_unchanged, parse_key
-from rag_pipeline.refresh.reports import DocumentsReport, FailedDocument, IncompleteDocument
+from rag_pipeline.refresh.document_state import DocumentsState, KnownDocument, Writer, looks_unchanged, parse_key
+from rag_pipeline.refresh.reports import DocumentChange, DocumentsReport, FailedDocument, IncompleteDocument, SourceListing
 from rag_pipeline.sources import ItemReader, Row
 
+_SAMPLED = 5
+"""How many documents of each kind of change a report names."""
 _MOST_BEGUN = 256
 _MOST_BYTES_BEGUN = 64 * 1024**2
 """Files that are read ahead while the first of them is parsed. A larger one is read when no other is held."""
@@ -51,6 +54,8 @@ class Loader:
         self.claimed: dict[str, str] = {}
         self.contents: set[str | None] = set()
         self.failures: list[FailedDocument] = []
+        self.listing: SourceListing | None = None
+        self._sample: dict[str, list[DocumentChange]] = {"added": [], "changed": [], "removed": []}
         self._incomplete: list[IncompleteDocument] = []
         self._parse_key = parse_key(self.corpus)
         self._reread: set[str] = set()
@@ -83,8 +88,11 @@ class Loader:
     def _advance(self, item: SourceItem) -> None:
         self._reporter.advance(1, item.path, item.size, len(self.failures))
 
-    def report(self, removed: int) -> DocumentsReport:
-        """What was found, with the number of documents that are removed."""
+    def report(self, removed: Sequence[KnownDocument]) -> DocumentsReport:
+        """What was found, with the documents that are removed."""
+        gone = [known for known in removed if known.served]
+        for known in gone[:_SAMPLED]:
+            self._note_change("removed", known.source, None)
         kept = sum(failure.kept for failure in self.failures)
         incomplete = sorted(self._incomplete, key=lambda document: document.source)
         total = len(self.claimed) - len(self.failures) + kept
@@ -92,7 +100,7 @@ class Loader:
             total=total,
             added=self._added,
             changed=self._changed,
-            removed=removed,
+            removed=len(gone),
             unchanged=total - kept - self._added - self._changed,
             failed=len(self.failures),
             stale=kept,
@@ -101,6 +109,8 @@ class Loader:
             bytes_read=self._bytes_read,
             failures=tuple(sorted(self.failures, key=lambda failure: failure.source)),
             incomplete=tuple(incomplete),
+            sample=tuple(change for changes in self._sample.values() for change in changes),
+            listing=self.listing,
         )
 
     def _adopt(self, path: str) -> bool:
@@ -211,8 +221,10 @@ class Loader:
             return
         if known is None or not known.served:
             self._added += 1
+            self._note_change("added", document.source, document.parsed.title)
         elif known.document_hash != row["document_hash"] or known.status == STALE:
             self._changed += 1
+            self._note_change("changed", document.source, document.parsed.title)
         else:
             return
         self.writer.put(row)
@@ -231,6 +243,10 @@ class Loader:
                 self.writer.mark_stale(document_id, reason)
         elif known is None or known.reason != reason:
             self.writer.put(failed_row(document_id, source, path, reason))
+
+    def _note_change(self, change: Literal["added", "changed", "removed"], source: str, title: str | None) -> None:
+        if len(self._sample[change]) < _SAMPLED:
+            self._sample[change].append(DocumentChange(change=change, source=source, title=title))
 
     def _note_failure(self, source: str, reason: str, kept: bool) -> None:
         self.failures.append(FailedDocument(source=source, reason=reason, kept=kept))

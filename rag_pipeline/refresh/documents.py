@@ -13,6 +13,7 @@ from rag_pipeline.refresh.document_loader import Loader
 from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter, KnownDocument, Writer
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import DocumentsReport
+from rag_pipeline.refresh.source import listing_of
 from rag_pipeline.sources import ItemReader, list_items
 
 _ROUNDING = 1e-9
@@ -31,7 +32,7 @@ def refresh_documents(context: RefreshContext) -> DocumentsReport:
     loader = load_source(context, state, DocumentsWriter(context.store))
     removed = removed_documents(context, state, loader)
     loader.writer.delete([known.document_id for known in removed], sorted(state.items.keys() - loader.listed))
-    report = loader.report(sum(known.served for known in removed))
+    report = loader.report(removed)
     context.reporter.end(
         f"{report.total} documents, {report.added} added, {report.changed} changed, {report.removed} removed, "
         f"{report.failed} failed"
@@ -57,6 +58,7 @@ def load_source(context: RefreshContext, state: DocumentsState, writer: Writer) 
     context.reporter.begin(corpus.name, "documents", len(items), "items", sum(item.size for item in items))
     with Parsers(corpus.parsing) as parsers:
         loader = Loader(context, state, writer, parsers)
+        loader.listing = listing_of(items)
         with ItemReader(corpus, filter(loader.looks_changed, items)) as reader:
             for item in items:
                 loader.load(item, reader)

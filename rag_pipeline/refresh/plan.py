@@ -59,7 +59,7 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
     try:
         loader = load_source(context, state, counter)
         removed = removed_documents(context, state, loader)
-        report = loader.report(sum(known.served for known in removed))
+        report = loader.report(removed)
     except SourceError as error:
         stops = str(error)
     gone = {known.document_id for known in removed}

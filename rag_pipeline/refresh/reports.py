@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Literal
+
 from pydantic import Field
 
 from rag_pipeline.contracts import Contract, TunedFusion
@@ -15,6 +18,23 @@ class FailedDocument(Contract):
     kept: bool
 
 
+class DocumentChange(Contract):
+    """A document that came, changed or went."""
+
+    change: Literal["added", "changed", "removed"]
+    source: str
+    title: str | None = None
+
+
+class SourceListing(Contract):
+    """What a listing of the source showed: items, their bytes, the latest change, and a hash over all that it showed."""
+
+    items: int
+    bytes: int
+    modified_at: datetime | None
+    hash: str
+
+
 class IncompleteDocument(Contract):
     """A document that was read but for a part, such as a page, and what is missing."""
 
@@ -23,7 +43,10 @@ class IncompleteDocument(Contract):
 
 
 class DocumentsReport(Contract):
-    """``total`` counts the documents that are served; the failed ones without an earlier version are not among them."""
+    """``total`` counts the documents that are served; the failed ones without an earlier version are not among them.
+
+    ``sample`` and ``listing`` are for those who look on, and are left out where the report is written as JSON.
+    """
 
     total: int
     added: int
@@ -37,6 +60,8 @@ class DocumentsReport(Contract):
     bytes_read: int
     failures: tuple[FailedDocument, ...] = Field(default=())
     incomplete: tuple[IncompleteDocument, ...] = Field(default=())
+    sample: tuple[DocumentChange, ...] = Field(default=(), exclude=True)
+    listing: SourceListing | None = Field(default=None, exclude=True)
 
 
 class ChunksReport(Contract):

@@ -1,6 +1,6 @@
 """List the items of a source, read and write them: folders and buckets, files, JSON Lines and Parquet."""
 
-from rag_pipeline.sources.listing import list_items
+from rag_pipeline.sources.listing import list_items, listing_hash
 from rag_pipeline.sources.reading import ItemReader, ReadItem, read_item, read_rows
 from rag_pipeline.sources.rows import BadRow, Row
 from rag_pipeline.sources.store import Store, open_store
@@ -14,6 +14,7 @@ __all__ = [
     "Store",
     "WrittenItem",
     "list_items",
+    "listing_hash",
     "open_store",
     "put_item",
     "read_item",

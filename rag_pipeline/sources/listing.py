@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rag_pipeline.config import CorpusConfig, SourceConfig
 from rag_pipeline.contracts import SourceItem
 from rag_pipeline.errors import SourceError
+from rag_pipeline.hashing import text_hash
 from rag_pipeline.sources.globs import glob_matcher
 from rag_pipeline.sources.store import open_store
 
@@ -38,6 +41,12 @@ def list_items(corpus: CorpusConfig) -> list[SourceItem]:
             )
         found[item.path] = item
     return [found[path] for path in sorted(found)]
+
+
+def listing_hash(items: Iterable[SourceItem]) -> str:
+    """SHA-256 over what a listing shows of its items. It differs when an item came, went, or may have changed."""
+    shown = (f"{item.path}\0{item.size}\0{item.modified_at.isoformat()}\0{item.etag or ''}\n" for item in items)
+    return text_hash("".join(shown))
 
 
 def include_patterns(source: SourceConfig) -> tuple[str, ...]:

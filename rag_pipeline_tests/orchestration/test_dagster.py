@@ -55,7 +55,7 @@ def test_the_graph_of_a_corpus_is_its_flow(workspace: Workspace) -> None:
         return {key.path[1] for key in graph.get(dg.AssetKey(["docs", stage])).parent_keys}
 
     assert {stage: parents(stage) for stage in names.STAGES} == {
-        "documents": set(),
+        "documents": {"source"},
         "chunks": {"documents"},
         "embeddings": {"chunks"},
         "vector_table": {"documents", "chunks", "embeddings"},
@@ -67,14 +67,15 @@ def test_the_graph_of_a_corpus_is_its_flow(workspace: Workspace) -> None:
 
 def test_every_asset_says_what_it_is_whose_it_is_and_what_it_is_made_of(workspace: Workspace) -> None:
     workspace.corpus(yaml=YAML)
-    for asset in build_corpus_definitions(workspace.config()).assets or []:
-        assert isinstance(asset, dg.AssetsDefinition)
-        (spec,) = asset.specs
+    specs = build_definitions([workspace.config()]).resolve_all_asset_specs()
+    assert {spec.key.path[-1] for spec in specs} == {names.SOURCE, *names.STAGES}
+    for spec in specs:
         assert spec.group_name == "docs"
         assert "Read by" in (spec.description or "")
         assert spec.owners == ["team:docs"]
         assert spec.kinds
-        assert spec.code_version
+        assert spec.tags["corpus"] == "docs"
+        assert spec.code_version or spec.key.path[-1] == names.SOURCE
 
 
 def test_the_schedule_is_the_one_of_corpus_yaml(workspace: Workspace) -> None:
@@ -118,11 +119,16 @@ def test_a_run_publishes_and_leaves_figures_and_checks_in_the_instance(
     checks = {check.check_name: check.passed for check in evaluations(instance, outcome.run_id)}
     assert checks == {
         names.DOCUMENTS_READABLE: True,
+        names.NOTHING_LOST: True,
+        names.EVERY_TEXT_EMBEDDED: True,
         names.VECTOR_ROWS_MATCH_CHUNKS: True,
         names.VECTORS_ARE_SOUND: True,
+        names.VECTORS_HAVE_ONE_IDENTITY: True,
         names.BM25_ROWS_MATCH_CHUNKS: True,
         names.EVALUATION_GATES: True,
         names.EVALUATION_NO_STEP_BACK: True,
+        names.REFRESH_COSTS_THE_CHANGE: True,
+        names.SNAPSHOT_IS_WHOLE: True,
     }
 
 

@@ -1,0 +1,22 @@
+"""The asset keys of one corpus, and the job that refreshes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import dagster as dg
+
+RefreshJob: TypeAlias = Any
+"""Whatever `dg.define_asset_job` gives; Dagster 1.13 does not export the class."""
+
+
+@dataclass(frozen=True)
+class CorpusKeys:
+    """``prefix`` comes before the corpus's name in every key, so that a corpus finds its place among other assets."""
+
+    corpus: str
+    prefix: tuple[str, ...] = ()
+
+    def key(self, stage: str) -> dg.AssetKey:
+        return dg.AssetKey([*self.prefix, self.corpus, stage])

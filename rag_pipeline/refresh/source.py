@@ -1,0 +1,28 @@
+"""What the source shows without being read: enough to tell that something may have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rag_pipeline.config import CorpusConfig
+from rag_pipeline.contracts import SourceItem
+from rag_pipeline.refresh.reports import SourceListing
+from rag_pipeline.sources import list_items, listing_hash
+
+
+def look_at_source(corpus: CorpusConfig) -> SourceListing:
+    """List the source of a corpus. No item is read.
+
+    Raises:
+        SourceError: it is not there or cannot be listed.
+    """
+    return listing_of(list_items(corpus))
+
+
+def listing_of(items: Sequence[SourceItem]) -> SourceListing:
+    return SourceListing(
+        items=len(items),
+        bytes=sum(item.size for item in items),
+        modified_at=max((item.modified_at for item in items), default=None),
+        hash=listing_hash(items),
+    )
