@@ -6,6 +6,7 @@ MODELS := .venv-models
 PRODUCTION := .venv-production
 READY := $(VENV)/.ready
 demo dev: export DAGSTER_HOME := $(CURDIR)
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 CHECKED := rag_pipeline rag_pipeline_tests benchmarks
 
 .PHONY: demo test test-slow test-stores test-models test-production test-browser dev lint format constraints clean
@@ -23,10 +24,10 @@ demo: $(READY)  ## refresh the sample corpora under Dagster and ask three questi
 	@echo "The runs, checks and figures are in the Dagster UI: make dev"
 
 test: $(READY)  ## the tests
-	$(BIN)/python -m pytest -m "not slow and not models and not stores and not production and not browser"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not models and not stores and not production and not browser"
 
 test-slow: $(READY)  ## the tests that kill processes or take minutes
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
 
 test-stores: $(READY)  ## the tests of buckets, which start a real S3 server
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores-test]'
