@@ -51,6 +51,8 @@ def test_a_source_alone_is_a_whole_configuration(workspace: Workspace) -> None:
         ("source: {path: files}\nlexical: {language: klingon}\n", ["lexical.language", "english", "'klingon'"]),
         ("source: {path: files}\nlexical: {b: 2}\n", ["lexical.b", "less than or equal to 1", "2"]),
         ("source: {path: files}\nschedule: {cron: '0 25 * * *'}\n", ["schedule.cron", "hour", "'25'"]),
+        ("source: {path: files}\nschedule: {cron: '0 3 * abc *'}\n", ["schedule.cron", "month", "'abc'"]),
+        ("source: {path: files}\nschedule: {cron: '0 mon * * *'}\n", ["schedule.cron", "hour", "'mon'"]),
         ("source: {path: files}\nschedule: {cron: daily}\n", ["schedule.cron", "five fields", "'daily'"]),
         ("source: {path: files}\nschedule: {timezone: Mars/Base}\n", ["schedule.timezone", "Europe/Berlin", "Mars/Base"]),
         ("source: {path: files}\nfreshness: {max_age_hours: 0}\n", ["freshness.max_age_hours", "greater than 0"]),

@@ -12,6 +12,10 @@ from typing_extensions import Self
 from rag_pipeline.config.strict import Strict
 
 _CRON_RANGES = (("minute", 0, 59), ("hour", 0, 23), ("day of month", 1, 31), ("month", 1, 12), ("day of week", 0, 7))
+_CRON_NAMES = {
+    "month": {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"},
+    "day of week": {"sun", "mon", "tue", "wed", "thu", "fri", "sat"},
+}
 
 
 def _check_cron(cron: str) -> str:
@@ -20,10 +24,12 @@ def _check_cron(cron: str) -> str:
         raise ValueError(f"expected five fields such as '0 3 * * *', got {cron!r}")
     for field, (name, low, high) in zip(fields, _CRON_RANGES, strict=True):
         for part in field.split(","):
-            match = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?|[A-Za-z]{3}(?:-[A-Za-z]{3})?)(?:/(\d+))?", part)
+            match = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?|([A-Za-z]{3})(?:-([A-Za-z]{3}))?)(?:/(\d+))?", part)
             numbers = [int(n) for n in (match.group(1), match.group(2)) if n] if match else []
-            step = match.group(3) if match else None
-            if not match or any(not low <= n <= high for n in numbers) or numbers != sorted(numbers) or step == "0":
+            words = {word.lower() for word in match.group(3, 4) if word} if match else set()
+            step = match.group(5) if match else None
+            in_range = all(low <= n <= high for n in numbers) and words <= _CRON_NAMES.get(name, set())
+            if not match or not in_range or numbers != sorted(numbers) or step == "0":
                 raise ValueError(f"expected as {name} {low} to {high}, *, a range or a step, got {part!r}")
     return cron
 
