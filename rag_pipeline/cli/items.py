@@ -54,6 +54,8 @@ def run_remove(arguments: argparse.Namespace) -> int:
 
 def _content(file: str) -> bytes:
     if file == "-":
+        if sys.stdin is None:
+            raise ConfigError("FILE: - reads standard input, which is closed here")
         return sys.stdin.buffer.read()
     try:
         return Path(file).expanduser().read_bytes()

@@ -14,7 +14,12 @@ from rag_pipeline.config import CORPUS_FILE, NAME_PATTERN, RESERVED_NAMES, corpo
 from rag_pipeline.errors import ConfigError
 from rag_pipeline.storage import is_address, parse_address
 
-_READABLE = (".md", ".markdown", ".mdx", ".txt", ".rst", ".html", ".htm", ".xhtml")
+_READABLE = (
+    ".md", ".markdown", ".mdx", ".qmd", ".rmd", ".txt", ".rst", ".rest", ".html", ".htm", ".xhtml", ".xht", ".pdf", ".docx",
+    ".docm", ".dotx", ".pptx", ".pptm", ".ppsx", ".xlsx", ".xlsm", ".xlsb", ".xls", ".odt", ".odp", ".ods", ".epub", ".eml",
+    ".mbox", ".msg", ".rtf", ".csv", ".tsv", ".ipynb",
+)  # fmt: skip
+"""What is taken for a document; source code is read too, but seldom meant."""
 _FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _ID_NAMES = ("id", "_id", "doc_id", "docid")
 _TITLE_NAMES = ("title", "question", "name")
@@ -79,14 +84,19 @@ def run(arguments: argparse.Namespace) -> int:
     file = corpora_root() / name / CORPUS_FILE
     if file.exists():
         raise ConfigError(f"{file} exists already; choose another name or edit it")
-    block = _bucket_block(arguments.source) if bucket else _source_block(source, file.parent)
+    endings = Counter[str]() if bucket or source.is_file() else _endings(source)
+    block = _bucket_block(arguments.source) if bucket else _source_block(source, file.parent, endings)
+    left_out = {ending or "none": count for ending, count in endings.most_common() if not _is_readable(ending)}
     text = _TEMPLATE.format(name=name, source=block)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     if arguments.json:
-        print_json({"corpus": name, "file": str(file)})
+        print_json({"corpus": name, "file": str(file), "left_out": left_out})
     else:
         print_line(f"wrote {file}")
+        if left_out:
+            shown = ", ".join(f"{ending} {count}" for ending, count in list(left_out.items())[:8])
+            print_line(f"files left out, by ending: {shown}; source.include decides")
         print_line(f"next: rag-pipeline refresh {name}")
     return 0
 
@@ -107,7 +117,7 @@ def _bucket_block(source: str) -> str:
     return f'{about}source:\n  path: {path}\n  include: ["**/*"]\n  exclude: []'
 
 
-def _source_block(source: Path, folder: Path) -> str:
+def _source_block(source: Path, folder: Path, endings: Counter[str]) -> str:
     path = json.dumps(_written_path(source, folder), ensure_ascii=False)
     kind = _FORMATS.get(source.suffix.lower())
     if source.is_file() and kind:
@@ -118,7 +128,7 @@ def _source_block(source: Path, folder: Path) -> str:
         )
     if source.is_file():
         return f"source: {{path: {path}}}"
-    patterns = ", ".join(json.dumps(f"**/*{ending}") for ending in _endings(source))
+    patterns = ", ".join(json.dumps(f"**/*{ending}") for ending in _readable(endings))
     return (
         "# Where the documents are: a path relative to this file, or absolute. Hidden files are left out.\n"
         f"source:\n  path: {path}\n  include: [{patterns}]\n  exclude: []"
@@ -131,11 +141,23 @@ def _written_path(source: Path, folder: Path) -> str:
     return os.path.relpath(absolute, folder.resolve()) if absolute.is_relative_to(base) else str(absolute)
 
 
-def _endings(folder: Path) -> list[str]:
-    """The readable endings that are found in the folder, most frequent first."""
-    found = Counter(Path(name).suffix for _, _, names in os.walk(folder) for name in names)
-    endings = [ending for ending, _ in found.most_common() if ending.lower() in _READABLE]
-    return endings or [".md", ".txt", ".html", ".rst"]
+def _endings(folder: Path) -> Counter[str]:
+    """How many files of the folder have each ending. Hidden files are not looked at, as a refresh does not."""
+    found = Counter[str]()
+    for _, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found.update(Path(name).suffix for name in names if not name.startswith("."))
+    return found
+
+
+def _is_readable(ending: str) -> bool:
+    return ending.lower() in _READABLE
+
+
+def _readable(endings: Counter[str]) -> list[str]:
+    """The endings of documents that were found, most frequent first."""
+    found = [ending for ending, _ in endings.most_common() if _is_readable(ending)]
+    return found or [".md", ".txt", ".html", ".rst", ".pdf", ".docx"]
 
 
 def _guess_fields(source: Path, kind: str) -> dict[str, str]:

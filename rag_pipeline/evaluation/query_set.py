@@ -102,4 +102,5 @@ def _lines(file: Path) -> list[str]:
     try:
         return file.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: cannot be read: {error}") from None
+        reason = (error.strerror or error) if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(f"{file}: cannot be read: {reason}; `evaluation` of corpus.yaml names it") from None

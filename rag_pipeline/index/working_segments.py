@@ -17,11 +17,13 @@ _FILE = "working.json"
 class WorkingSegments(Contract):
     """``lexical_key`` is the hash over all that decides how text becomes terms: another one rebuilds everything.
 
-    ``language`` is the one that the segments were analysed in, found or configured; files of before it was kept lack it.
+    ``language`` is the one that the segments were analysed in; files of before it was kept lack it. ``found`` tells that it
+    was found in the text: a language that somebody named is no reason to keep to it.
     """
 
     lexical_key: str
     language: str | None = None
+    found: bool = True
     segments: tuple[BM25Segment, ...]
 
 

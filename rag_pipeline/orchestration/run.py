@@ -93,14 +93,14 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
         corpus=corpus.name,
         run_id=result.run_id,
         seconds=round(time.perf_counter() - started, 3),
-        error=None if result.success else _error(result),
+        error=None if result.success else _error(corpus.name, result),
         trace=None if result.success else _trace(result),
         misconfigured=not result.success and _misconfigured(result),
         reports=recording.reports,
     )
 
 
-def _error(result: dg.ExecuteInProcessResult) -> str:
+def _error(corpus: str, result: dg.ExecuteInProcessResult) -> str:
     """Why a run failed, in one readable line: the blocking checks that did not hold, or else the first failed step."""
     findings = [
         f"{event.event_specific_data.check_name}: {event.event_specific_data.description}"
@@ -110,7 +110,7 @@ def _error(result: dg.ExecuteInProcessResult) -> str:
         and event.event_specific_data.severity == dg.AssetCheckSeverity.ERROR
     ]
     if findings:
-        return f"nothing was published, a check failed: {'; '.join(findings)}"
+        return f"{corpus}: nothing was published, a check failed: {'; '.join(findings)}"
     for event in result.all_events:
         if event.is_step_failure:
             failure = event.step_failure_data

@@ -63,7 +63,8 @@ def refresh_bm25_index(context: RefreshContext) -> BM25Report:
         segments += write_segments(folder, _texts(context, chunks, missing), Analyzer(lexical))
     if rebuild or len(missing) or len(gone):
         segments = compact(folder, segments)
-    left = WorkingSegments(lexical_key=key, language=lexical.language, segments=tuple(segments))
+    found = context.corpus.lexical.language == "auto"
+    left = WorkingSegments(lexical_key=key, language=lexical.language, found=found, segments=tuple(segments))
     if left != working:
         write_working_segments(folder, left)
     before = None if working is None or working.language == lexical.language else working.language
@@ -109,7 +110,7 @@ def sampled_texts(chunks: Any, without_documents: Set[str] = frozenset()) -> Lan
 
 def _resolved(context: RefreshContext, chunks: Any, kept: WorkingSegments | None, changed: bool) -> LexicalConfig:
     """The lexical configuration with the language that is configured, or found in the chunks."""
-    lexical, known = context.corpus.lexical, kept.language if kept is not None else None
+    lexical, known = context.corpus.lexical, kept.language if kept is not None and kept.found else None
     if lexical.language != "auto":
         return lexical
     language = known if known is not None and not changed else corpus_language(sampled_texts(chunks).texts(), known)

@@ -244,7 +244,7 @@ def _lexical_reasons(context: RefreshContext, counter: _Counter, gone: set[str])
     working = read_working_segments(context.store.bm25)
     if working is None:
         return
-    language = _language(context, counter, gone, None if context.full else working.language)
+    language = _language(context, counter, gone, None if context.full or not working.found else working.language)
     if working.language is not None and language != working.language:
         yield f"the lexical language is now {language}, before {working.language}: the lexical index is built anew"
     elif working.lexical_key != lexical_key(language):

@@ -130,9 +130,9 @@ def _is_surrogate(path: str) -> bool:
 
 
 def _write_file(corpus: CorpusConfig, file: Path, path: str, data: bytes) -> None:
-    if file.is_dir():
-        raise SourceError(f"{corpus.file}: source.path: {path!r} is a folder")
     try:
+        if file.is_dir():
+            raise SourceError(f"{corpus.file}: source.path: {path!r} is a folder")
         write_atomically(file, data, "source_item")
     except OSError as error:
         raise SourceError(f"{file}: cannot be written: {error.strerror or error}") from None

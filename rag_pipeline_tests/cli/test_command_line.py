@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -132,12 +133,22 @@ def test_new_writes_a_corpus_that_refreshes(tmp_path: Path) -> None:
     source.mkdir(parents=True)
     (source / "one.md").write_text("# One\n\nThe first page.\n")
     (source / "picture.png").write_bytes(b"\x89PNG")
-    run(workspace, "new", "pages", "--source", str(source))
+    (source / "table.CSV").write_text("name,colour\nsky,blue\n")
+    done = run(workspace, "new", "pages", "--source", str(source))
+    assert "files left out, by ending: .png 1" in done.stdout
     assert "# " in (workspace.corpora / "pages" / "corpus.yaml").read_text()
     (report,) = run_json(workspace, "refresh", "pages")
-    assert report["documents"]["total"] == 1
+    assert report["documents"]["total"] == 2
     done = run(workspace, "new", "pages", "--source", str(source), check=2)
     assert "exists already" in done.stderr
+
+
+def test_put_says_that_standard_input_is_closed(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus()
+    command = f"{shlex.quote(str(Path(sys.executable).with_name('rag-pipeline')))} put docs new.md - <&-"
+    done = subprocess.run(command, shell=True, env=workspace.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "rag-pipeline: FILE: - reads standard input, which is closed here\n")
 
 
 def test_new_maps_the_fields_of_records(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ def test_materializing_a_faulty_corpus_fails_with_the_fault(workspace: Workspace
 
 def test_what_dagster_alone_refuses_is_a_fault_of_that_corpus(workspace: Workspace) -> None:
     workspace.corpus("good", files=PAGES)
-    # The configuration takes any three letters for the name of a month.
-    workspace.corpus("bad", yaml='source: {path: files}\nschedule: {cron: "0 0 1 abc *"}\n')
+    # The configuration does not know how many days February has.
+    workspace.corpus("bad", yaml='source: {path: files}\nschedule: {cron: "0 0 30 2 *"}\n')
     corpora, found = load_sound_corpora(workspace.corpora)
     assert not found
     definitions = build_definitions(corpora)

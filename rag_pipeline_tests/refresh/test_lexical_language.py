@@ -111,6 +111,18 @@ def test_a_language_that_is_configured_is_used_whatever_the_text(workspace: Work
     assert language(workspace) == "english"
 
 
+def test_auto_does_not_keep_to_a_language_that_was_named(workspace: Workspace) -> None:
+    folder = workspace.corpus(yaml=AUTO, files=files(german=0, english=6))
+    workspace.refresh()
+    (folder / "corpus.yaml").write_text(AUTO + "lexical: {language: german}\n")
+    workspace.refresh(accept_drop=True)
+    assert language(workspace) == "german"
+    (folder / "corpus.yaml").write_text(AUTO)
+    assert any("now english, before german" in reason for reason in plan_refresh(workspace.context(dry_run=True)).reasons)
+    workspace.refresh(accept_drop=True)
+    assert language(workspace) == "english"
+
+
 def test_auto_in_place_of_the_language_that_it_finds_changes_nothing(workspace: Workspace) -> None:
     workspace.corpus(yaml=AUTO + "lexical: {language: german}\n", files=files(german=6, english=0))
     first = workspace.refresh()

@@ -114,3 +114,9 @@ def test_a_folder_and_a_source_that_is_not_there_say_so(workspace: Workspace) ->
     workspace.corpus("gone", yaml="source: {path: nowhere}\n")
     with pytest.raises(SourceError, match="does not exist; make the folder first"):
         put_item(workspace.config("gone"), "a.md", b"x")
+
+
+def test_a_name_that_the_file_system_refuses_is_told(workspace: Workspace) -> None:
+    workspace.corpus(yaml="source: {path: files}\n")
+    with pytest.raises(SourceError, match="File name too long"):
+        put_item(workspace.config(), f"{'l' * 300}.md", BYTES)
