@@ -107,9 +107,8 @@ def test_source_and_store_in_a_bucket_give_the_hash_and_the_answers_of_a_disk(co
     change(disk.write, lambda path: (disk.corpora / "docs/files" / path).unlink())
     reports, on_disk = corpus.refresh(), disk.refresh()
     assert reports["snapshot"].hash == on_disk["snapshot"].hash
-    assert reports["documents"].model_copy(update={"bytes_read": 0}) == on_disk["documents"].model_copy(
-        update={"bytes_read": 0}
-    )
+    of_the_place = {"bytes_read": 0, "listing": None}  # etags differ from times of change
+    assert reports["documents"].model_copy(update=of_the_place) == on_disk["documents"].model_copy(update=of_the_place)
     index = disk.index()
     assert corpus.answers() == [[(hit.chunk_id, hit.score) for hit in index.search(query, k=20)] for query in QUERIES]
 
