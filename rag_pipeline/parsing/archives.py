@@ -18,7 +18,7 @@ _HIGHEST_RATIO = 200
 """Deflate reaches about 1,000; XML of documents seldom more than 50."""
 
 ARCHIVE_ERRORS = (zipfile.BadZipFile, OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zlib.error)
-"""What `zipfile` raises on damaged archives."""
+"""What `zipfile` raises on damaged archives; NotImplementedError is for methods of compression that it does not know."""
 
 
 class Archive:

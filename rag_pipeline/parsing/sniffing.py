@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-import zlib
+
+from rag_pipeline.parsing.archives import ARCHIVE_ERRORS
 
 PDF = "PDF document"
 WORD, EXCEL, POWERPOINT = "Word document (.docx)", "Excel workbook (.xlsx)", "PowerPoint presentation (.pptx)"
@@ -132,7 +133,7 @@ def _zip_kind(data: bytes) -> str:
             names = set(archive.namelist())
             mimetype = _small_member(archive, names, "mimetype", 200)
             types = _small_member(archive, names, _CONTENT_TYPES, _LONGEST_CONTENT_TYPES)
-    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zlib.error):
+    except ARCHIVE_ERRORS:
         return DAMAGED_ZIP
     if b"epub" in mimetype or "META-INF/container.xml" in names:
         return EPUB

@@ -6,7 +6,8 @@ version, marked stale. Nothing is deleted before the whole source has been seen 
 
 from __future__ import annotations
 
-from rag_pipeline.errors import SourceError
+from rag_pipeline.errors import SourceError, StoreError
+from rag_pipeline.index.snapshot import read_manifest, snapshot_numbers
 from rag_pipeline.parsing import NO_TEXT_REASONS, Parsers
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_loader import Loader
@@ -94,16 +95,35 @@ def _check_failures(context: RefreshContext, loader: Loader) -> None:
 
 
 def _check_deletions(context: RefreshContext, state: DocumentsState, loader: Loader, removed: list[KnownDocument]) -> None:
-    lost = [
-        known
+    unpublished = _unpublished_deletions(context, state, loader)
+    lost = unpublished + [
+        known.source
         for known in removed
         if known.served and known.content_hash not in loader.contents and known.path not in context.removed
     ]
-    limit = context.corpus.safety.max_delete_fraction
-    if len(lost) > limit * state.served + _ROUNDING and not context.allow_deletes:
-        shown = ", ".join(known.source for known in lost[:3])
+    limit, everything = context.corpus.safety.max_delete_fraction, state.served + len(unpublished)
+    if len(lost) > limit * everything + _ROUNDING and not context.allow_deletes:
+        shown = ", ".join(lost[:3])
         raise SourceError(
-            f"{context.corpus.name}: {len(lost)} of {state.served} documents would be deleted "
+            f"{context.corpus.name}: {len(lost)} of {everything} documents would be deleted "
             f"(safety.max_delete_fraction allows {limit:g}): {shown}{', …' if len(lost) > 3 else ''}. "
-            f"Nothing was deleted; if this is right, refresh with --allow-deletes"
+            f"{'What is served stays as it is' if unpublished else 'Nothing was deleted'}; "
+            f"if this is right, refresh with --allow-deletes"
         )
+
+
+def _unpublished_deletions(context: RefreshContext, state: DocumentsState, loader: Loader) -> list[str]:
+    """Documents of the newest snapshot that an earlier refresh deleted and did not come to publish.
+
+    They count again: what was allowed then was allowed for that refresh. Moved ones live on under another name.
+    """
+    numbers = snapshot_numbers(context.store)
+    try:
+        published = read_manifest(context.store, numbers[-1]).content.documents if numbers else {}
+    except StoreError:  # a damaged manifest does not keep a refresh from making a sound one
+        return []
+    gone = published.keys() - state.documents.keys() - loader.claimed.keys() - set(context.removed)
+    if not gone:
+        return []
+    held = {known.document_hash for known in state.documents.values()}
+    return sorted(name for name in gone if published[name] not in held)

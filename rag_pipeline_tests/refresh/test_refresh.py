@@ -14,6 +14,7 @@ import pytest
 from rag_pipeline.embedding.hash import HashEmbedder
 from rag_pipeline.errors import SourceError
 from rag_pipeline.index.snapshot import read_manifest, read_pointer
+from rag_pipeline.refresh import refresh_documents
 from rag_pipeline_tests.conftest import Workspace
 
 HASHED = "source: {path: files}\nembedding: {provider: hash}\n"
@@ -87,6 +88,26 @@ def test_a_deleted_file_is_gone_from_the_next_snapshot(workspace: Workspace) -> 
     assert (reports["documents"].removed, reports["documents"].total) == (1, 2)
     assert sources(workspace, "bread") == []
     assert workspace.index(snapshot=1).search("bread", mode="bm25")[0].source == "b.md"
+
+
+def test_deletions_that_were_allowed_and_not_published_need_to_be_allowed_again(workspace: Workspace) -> None:
+    folder = workspace.corpus(yaml=HASHED, files=PAGES)
+    workspace.refresh()
+    (folder / "files" / "b.md").unlink()
+    refresh_documents(workspace.context(allow_deletes=True))
+    with pytest.raises(SourceError, match=r"1 of 3 documents would be deleted .*: b\.md\. What is served stays as it is"):
+        workspace.refresh()
+    assert sources(workspace, "bread") == ["b.md"]
+    assert workspace.refresh(allow_deletes=True)["snapshot"].documents == 2
+    assert workspace.refresh()["snapshot"].published is False
+
+
+def test_an_unpublished_move_is_no_deletion(workspace: Workspace) -> None:
+    folder = workspace.corpus(yaml=HASHED, files=PAGES)
+    workspace.refresh()
+    (folder / "files" / "b.md").rename(folder / "files" / "moved.md")
+    refresh_documents(workspace.context())
+    assert workspace.refresh()["snapshot"].documents == 3
 
 
 def test_renaming_and_copying_costs_no_embedding(workspace: Workspace) -> None:
