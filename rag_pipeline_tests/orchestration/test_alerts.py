@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -23,15 +22,6 @@ def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
         monkeypatch.setenv(alerts.WEBHOOK_VARIABLE, served.address)
         monkeypatch.setenv(alerts.UI_VARIABLE, "https://dagster.example.org/")
         yield served
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    home = tmp_path / "dagster"
-    home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    with dg.DagsterInstance.from_config(str(home)) as opened:
-        yield opened
 
 
 def failed_refresh(workspace: Workspace, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Any:

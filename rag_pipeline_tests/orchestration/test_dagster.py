@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -23,16 +21,6 @@ source: {path: files}
 schedule: {cron: "15 4 * * *", timezone: Europe/Berlin}
 freshness: {max_age_hours: 26}
 """
-
-
-@pytest.fixture
-def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
-    home = tmp_path / "dagster"
-    home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    with dg.DagsterInstance.get() as opened:
-        yield opened
 
 
 def evaluations(instance: dg.DagsterInstance, run_id: str) -> list[Any]:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 
 import dagster as dg
-import pytest
 
 from rag_pipeline.orchestration import RefreshSettings, build_definitions, names, run_refresh
 from rag_pipeline.orchestration.dead_runs import fail_dead_runs, process_tags
@@ -18,16 +15,6 @@ from rag_pipeline_tests.conftest import Workspace
 ALIVE = process_tags()[names.PROCESS_TAG]
 GONE = f"{os.getpid()} 1"
 """This process's number, as it was given to another one when the machine had just started."""
-
-
-@pytest.fixture
-def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
-    home = tmp_path / "dagster"
-    home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    with dg.DagsterInstance.get() as opened:
-        yield opened
 
 
 @dg.job
