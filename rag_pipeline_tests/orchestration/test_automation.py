@@ -12,9 +12,7 @@ import pytest
 from rag_pipeline.orchestration import on_new_snapshot
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.orchestration.instances import metadata, refreshed
-from rag_pipeline_tests.orchestration.test_dagster import PAGES, instance
-
-__all__ = ["instance"]
+from rag_pipeline_tests.orchestration.test_dagster import PAGES
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "react_to_a_snapshot.py"
 

@@ -14,9 +14,7 @@ import pytest
 from rag_pipeline.orchestration import build_corpus_definitions, build_definitions, changes, names
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.orchestration.instances import materialization, refreshed
-from rag_pipeline_tests.orchestration.test_dagster import PAGES, instance
-
-__all__ = ["instance"]
+from rag_pipeline_tests.orchestration.test_dagster import PAGES
 
 YAML = "source: {path: files}\nschedule: {enabled: false, on_change: true, on_change_minutes: 0}\n"
 

@@ -12,9 +12,7 @@ from rag_pipeline.orchestration.run import run_refresh
 from rag_pipeline.refresh import Silent
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.evaluation.worse import BASE, LENIENT, QUERY_SET, VERBS, corpus, lose_half
-from rag_pipeline_tests.orchestration.test_dagster import evaluations, instance, settings
-
-__all__ = ["instance"]
+from rag_pipeline_tests.orchestration.test_dagster import evaluations, settings
 
 CHECKS = (names.EVALUATION_GATES, names.EVALUATION_NO_STEP_BACK)
 

@@ -11,9 +11,7 @@ import pytest
 from rag_pipeline.orchestration import build_corpus_definitions, build_definitions, names
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.orchestration.instances import metadata, observations, refreshed
-from rag_pipeline_tests.orchestration.test_dagster import PAGES, instance
-
-__all__ = ["instance"]
+from rag_pipeline_tests.orchestration.test_dagster import PAGES
 
 SECRET_TEXT = "the launch code is swordfish"
 

@@ -16,9 +16,7 @@ from rag_pipeline.orchestration import RefreshSettings, build_definitions, names
 from rag_pipeline.orchestration.failures import failures_for_people
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.orchestration.instances import QUIET
-from rag_pipeline_tests.orchestration.test_dagster import PAGES, instance, settings
-
-__all__ = ["instance"]
+from rag_pipeline_tests.orchestration.test_dagster import PAGES, settings
 
 
 def job_names(definitions: dg.Definitions) -> set[str]:

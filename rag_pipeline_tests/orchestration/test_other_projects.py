@@ -13,9 +13,7 @@ from rag_pipeline.corpus_files import load_corpus
 from rag_pipeline.orchestration import CorpusStores, RefreshSettings, build_corpus_definitions, build_definitions, names
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.orchestration.instances import QUIET, materialization
-from rag_pipeline_tests.orchestration.test_dagster import PAGES, instance
-
-__all__ = ["instance"]
+from rag_pipeline_tests.orchestration.test_dagster import PAGES
 
 
 def theirs(workspace: Workspace) -> dg.Definitions:

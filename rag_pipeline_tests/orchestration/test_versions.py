@@ -10,9 +10,7 @@ import pytest
 from rag_pipeline.orchestration import build_definitions, names
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.orchestration.instances import materialization, observations, refreshed
-from rag_pipeline_tests.orchestration.test_dagster import PAGES, instance
-
-__all__ = ["instance"]
+from rag_pipeline_tests.orchestration.test_dagster import PAGES
 
 
 def data_versions(instance: dg.DagsterInstance) -> dict[str, str]:

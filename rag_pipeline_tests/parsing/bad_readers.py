@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import time
 
@@ -11,6 +12,10 @@ import time
 def hang(png: bytes, path: str, page: int) -> str:
     while True:
         pass
+
+
+def processor_limit(png: bytes, path: str, page: int) -> str:
+    return f"May compute for {resource.getrlimit(resource.RLIMIT_CPU)[0]} seconds."
 
 
 def sleep(png: bytes, path: str, page: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,13 @@ def test_a_reader_that_dies_costs_its_document_and_says_how(function: str, reaso
             started[1].result()
         assert reason in str(error.value)
         assert started[2].result().text == "It sails at noon."
+
+
+def test_the_kernel_limits_the_processor_time_of_each_document() -> None:
+    with Parsers(config("processor_limit")) as parsers:
+        told = re.search(r"May compute for (\d+) seconds", outcome(parsers, SCAN, "a.pdf"))
+    assert told is not None, "there is no limit"
+    assert 2 <= int(told[1]) < 30  # what the worker has used, the second that is configured, and one more
 
 
 def test_a_reader_that_sleeps_is_ended_by_the_clock() -> None:
