@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from rag_pipeline.embedding.hosted.background import end_first_at_exit
 from rag_pipeline.embedding.hosted.calls import CallError
 from rag_pipeline.embedding.hosted.secrets import redact
 from rag_pipeline.errors import CredentialsError, EmbeddingError, MissingExtraError, ProviderError, TerminalError
@@ -88,7 +89,8 @@ def load_litellm(purpose: str) -> Any:
     # It logs what providers answer, which may quote the key; all of it is in our errors, without.
     for logger in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):
         logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
-    if "litellm" not in sys.modules:
+    first = "litellm" not in sys.modules
+    if first:
         # Said of a request that was cancelled before it was sent, and of LiteLLM's own types.
         warnings.filterwarnings("ignore", r"coroutine '.*a(embedding|rerank|completion)' was never awaited", RuntimeWarning)
         warnings.filterwarnings("ignore", r"(?s)Pydantic serializer warnings", UserWarning)
@@ -99,6 +101,8 @@ def load_litellm(purpose: str) -> Any:
         if error.name != "litellm":
             raise
         raise MissingExtraError("litellm", "litellm", purpose) from None
+    if first:
+        end_first_at_exit()
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     return litellm

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +127,17 @@ assert event_loop() is before and run(value()) == 7
 """
     ended = in_another_process(program)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_a_process_ends_while_the_loop_still_imports_what_a_destructor_needs(tmp_path: Path) -> None:
+    # Without an end of its own, Python stops the loop's thread with the module's lock in its hands.
+    (tmp_path / "slow.py").write_text("import threading, time\nthreading.begun.set()\ntime.sleep(1)\n")
+    script = (
+        "import sys, threading\nfrom rag_pipeline.embedding.hosted.background import event_loop\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\nthreading.begun = threading.Event()\n"
+        "class Client:\n    def __del__(self):\n        import slow\n        print('closed', flush=True)\n"
+        "event_loop().call_soon_threadsafe(__import__, 'slow')\nthreading.begun.wait()\n"
+        "client = Client()\nclient.itself = client\ndel client\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("closed\n", "", 0)
