@@ -118,10 +118,16 @@ def _text_of(node: _Node) -> str:
         case "table":
             return "\n".join(" | ".join(cells) for cells in _grid(node))
         case "list":
-            return "\n".join(_text_of(child) for item in node.get("items") or () for child in item.get("content") or ())
+            return "\n".join(_text_of(child) for item in node.get("items") or () for child in _parts(item))
     children = [_text_of(child) for child in node.get("content") or ()]
     inline = node.get("type") in ("paragraph", "heading")
     return "".join(children) if inline else "\n".join(children)
+
+
+def _parts(item: _Node) -> list[_Node]:
+    """What stands in an item of a list; the list of the next level is kept apart from the rest."""
+    nested = item.get("nested")
+    return [*(item.get("content") or ()), *([{**nested, "type": "list"}] if nested else ())]
 
 
 def _grid(table: _Node) -> Iterator[list[str]]:
@@ -190,7 +196,7 @@ class _Writer:
         indent = "  " * min(depth, _DEEPEST_INDENT)
         for number, item in enumerate(node.get("items") or (), 1):
             sign = f"{number}." if node.get("ordered") else "-"
-            for child in item.get("content") or ():
+            for child in _parts(item):
                 if child.get("type") in ("list", "table", "text_box"):
                     self._list(child, depth + 1) if child.get("type") == "list" else self._block(child)
                 elif text := _text_of(child).strip():

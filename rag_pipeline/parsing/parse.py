@@ -19,7 +19,7 @@ from rag_pipeline.parsing.rst import parse_rst
 from rag_pipeline.parsing.source_code import code_media_type, parse_code
 from rag_pipeline.parsing.text import parse_text, text_media_type
 
-PARSER_VERSION = "2"
+PARSER_VERSION = "3"
 """Raised whenever the same bytes give another text, structure or metadata: documents are then parsed anew."""
 
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd", ".rmd"})

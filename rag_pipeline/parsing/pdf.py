@@ -1,11 +1,10 @@
-"""PDF: page by page through PDFium, with pypdf for what PDFium does not open, cannot read or reads in a wrong order."""
+"""PDF: page by page through PDFium, with pypdf for what PDFium does not open or cannot read."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from rag_pipeline.parsing.dates import pdf_date
 from rag_pipeline.parsing.hooks import Hooks
 from rag_pipeline.parsing.pdf_page import has_picture, is_empty, page_lines, page_picture
 from rag_pipeline.parsing.pdf_second import SecondReader, UnreadableError
-from rag_pipeline.parsing.pdf_text import is_noise, is_right_to_left, is_unknown, letters_in, page_text
+from rag_pipeline.parsing.pdf_text import is_noise, is_unknown, letters_in, page_text
 from rag_pipeline.parsing.reasons import (
     NO_PASSWORD_FITS,
     PASSWORD_PDF,
@@ -138,9 +137,6 @@ def _read(document: Any, second: SecondReader, path: str, hooks: Hooks) -> _Page
         finally:
             if page is not None:
                 page.close()
-        if is_right_to_left(text):
-            with suppress(UnreadableError):
-                text = second.page(number) or text
         if text.strip():
             pages.texts[number] = text
     return pages

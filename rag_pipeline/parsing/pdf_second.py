@@ -1,4 +1,4 @@
-"""The second reader of PDF: pypdf, slower than PDFium, but right where Arabic ligatures are, and more forgiving."""
+"""The second reader of PDF: pypdf, slower than PDFium, but more forgiving."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from rag_pipeline.parsing.bidi import share_of_right_to_left
 from rag_pipeline.parsing.typography import plain_letters
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
@@ -17,7 +18,7 @@ _LEAST_WORDS = 0.45
 _LEAST_JUDGED = 40
 """Characters; fewer are a stamp or a list of codes."""
 _MOST_UNKNOWN = 0.3
-_ARABIC_OR_HEBREW = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_MOSTLY_RIGHT_TO_LEFT = 0.3
 _SAME_LINE = 0.5
 _WIDEST_SPACE = 4
 _NEAR = 2
@@ -104,7 +105,7 @@ def _in_reading_order(row: list[Segment]) -> list[Segment]:
     if len(row) == 1 or not all(segment.height > 0 for segment in row):
         return row
     ordered = sorted(row, key=lambda segment: segment.left)
-    if is_right_to_left(" ".join(segment.text for segment in row)):
+    if share_of_right_to_left(" ".join(segment.text for segment in row)) > _MOSTLY_RIGHT_TO_LEFT:
         ordered.reverse()
     parts = [ordered[0]]
     for segment in ordered[1:]:
@@ -194,12 +195,6 @@ def is_noise(text: str) -> bool:
         ord(character) >= 0x0590 and unicodedata.category(character)[0] in "LM" for character in visible
     )
     return in_words < _LEAST_WORDS * len(visible)
-
-
-def is_right_to_left(text: str) -> bool:
-    """Whether a page is mostly Arabic or Hebrew."""
-    letters = sum(map(str.isalpha, text))
-    return letters > 0 and len(_ARABIC_OR_HEBREW.findall(text)) > 0.3 * letters
 
 
 def letters_in(text: str) -> int:
