@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ from rag_pipeline.errors import MissingExtraError, ParseError
 from rag_pipeline.parsing.archives import Archive
 from rag_pipeline.parsing.builder import TextBuilder
 from rag_pipeline.parsing.reasons import first_line
+from rag_pipeline.parsing.tables import Cell, rows_in_line
 
 WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 SLIDES_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 
 _WITHOUT_TEXT = ("media/", "fonts/", "embeddings/", "vbaProject", "thumbnail")
+_RUBY = re.compile(rb"<w:ruby>(?:(?!</w:ruby>).)*?<w:rubyBase>(.*?)</w:rubyBase>\s*</w:ruby>", re.DOTALL)
 _DEEPEST_INDENT = 8
 _LONGEST_TITLE = 120
 _Node = Mapping[str, Any]
@@ -69,13 +72,18 @@ def _tree(data: bytes, kind: Any) -> _Node:
     except ImportError:
         raise MissingExtraError("office-oxide", "pipeline", "Reading Word and PowerPoint documents") from None
     # Pictures would come as text in base 64. What is copied has been unpacked within bounds.
-    data = Archive(data).copy(lambda name: not any(part in name for part in _WITHOUT_TEXT))
+    data = Archive(data).copy(lambda name: not any(part in name for part in _WITHOUT_TEXT), _without_ruby)
     try:
         with Document.from_bytes(data, kind) as document:
             tree: _Node = document.to_ir()
     except OfficeOxideError as error:
         raise ParseError(f"damaged: {first_line(error)}") from error
     return tree
+
+
+def _without_ruby(name: str, part: bytes) -> bytes:
+    """A part of a Word document in which words with readings above them stand without: office-oxide loses both."""
+    return _RUBY.sub(rb"</w:r>\1<w:r>", part) if name.startswith("word/") and b"<w:ruby>" in part else part
 
 
 def _title(tree: _Node, line: str | None) -> str | None:
@@ -131,28 +139,17 @@ def _parts(item: _Node) -> list[_Node]:
 
 
 def _grid(table: _Node) -> Iterator[list[str]]:
-    """Rows whose columns are in line: a tall cell is repeated in each of its rows, a wide one has empty ones behind it."""
-    tall: dict[int, tuple[int, str]] = {}
-    for row in table.get("rows") or ():
-        cells: list[str] = []
-        for cell in row.get("cells") or ():
-            while (column := len(cells)) in tall:
-                cells.append(_repeated(tall, column))
-            text = " ".join(_text_of({"content": cell.get("content")}).split())
-            width, height = min(int(cell.get("col_span") or 1), 1000), int(cell.get("row_span") or 1)
-            if height > 1:
-                tall[column] = (height - 1, text)
-            cells += [text, *[""] * (width - 1)]
-        while len(cells) in tall:
-            cells.append(_repeated(tall, len(cells)))
-        yield cells
-
-
-def _repeated(tall: dict[int, tuple[int, str]], column: int) -> str:
-    left, text = tall.pop(column)
-    if left > 1:
-        tall[column] = (left - 1, text)
-    return text
+    return rows_in_line(
+        [
+            Cell(
+                " ".join(_text_of({"content": cell.get("content")}).split()),
+                int(cell.get("col_span") or 1),
+                int(cell.get("row_span") or 1),
+            )
+            for cell in row.get("cells") or ()
+        ]
+        for row in table.get("rows") or ()
+    )
 
 
 class _Writer:

@@ -170,6 +170,10 @@ def _parse_promised(promised: str, data: bytes, suffix: str) -> Parsed:
             return parse_mailbox(data) if mailbox else parse_mail(data)
         case sniffing.NOTEBOOK:
             return parse_notebook(decode(data))
+        case sniffing.FLAT_OPEN_DOCUMENT if b"office:document" in data[:_HTML_HEAD_BYTES]:
+            from rag_pipeline.parsing.open_document import parse_flat_document
+
+            return parse_flat_document(data)
         case sniffing.VECTOR_IMAGE:
             raise ParseError(f"{promised}: files of this kind are not read")
     text = decode(data, html=True)
