@@ -18,7 +18,7 @@ from rag_pipeline.parsing.pdf_right_to_left import (
     is_read_by_glyphs,
     read_line,
 )
-from rag_pipeline.parsing.pdf_text import Segment, is_wide_gap
+from rag_pipeline.parsing.pdf_segment import Segment, is_wide_gap
 
 _LINE = re.compile("[^\n\ufffe]*[\n\ufffe]|[^\n\ufffe]+")
 _WORD = re.compile(r"\S+")

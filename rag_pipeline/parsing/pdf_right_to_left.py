@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rag_pipeline.parsing.bidi import has_right_to_left, is_mark, ligature, logical_order, share_of_right_to_left
-from rag_pipeline.parsing.pdf_text import Segment, is_wide_gap
+from rag_pipeline.parsing.pdf_segment import Segment, is_wide_gap
 
 _SPACE = 0.17
 """Width of the smallest space in sizes of its font; letters of a word stand closer."""
