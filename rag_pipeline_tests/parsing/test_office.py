@@ -73,6 +73,19 @@ class TestWord:
     def test_a_paragraph_shows_what_word_shows(self, inner: str, text: str) -> None:
         assert read(word(f"<w:p>{inner}</w:p>")).text == text
 
+    def test_lists_within_lists_are_kept(self) -> None:
+        def item(text: str, level: int) -> str:
+            numbering = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="1"/></w:numPr>'
+            return f"<w:p><w:pPr>{numbering}</w:pPr>{RUN.format(text)}</w:p>"
+
+        text = read(word(item("one", 0) + item("two", 1) + item("three", 2) + item("four", 0))).text
+        assert [line.strip(" -.1234") for line in text.split("\n")] == ["one", "two", "three", "four"]
+
+    def test_words_with_readings_above_them_are_kept(self) -> None:
+        ruby = f"<w:rt>{RUN.format('かんじ')}</w:rt><w:rubyBase>{RUN.format('漢字')}</w:rubyBase>"
+        body = f"<w:p>{RUN.format('日本の')}<w:r><w:ruby><w:rubyPr/>{ruby}</w:ruby></w:r>{RUN.format('です')}</w:p>"
+        assert read(word(body)).text == "日本の漢字です"
+
     def test_footnotes_are_kept(self) -> None:
         notes = (
             '<w:footnotes xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:footnote w:id="2">'
@@ -136,6 +149,49 @@ class TestOpenDocument:
         )
         assert parsed.text == "# Fares\n\nIt  sails\n\ndaily\n\n- one\n\nWho | Price\nAdult | 2"
         assert parsed.title == "Fares"
+
+    def test_a_table_within_a_cell_is_read_once_and_tall_cells_stand_in_each_row(self) -> None:
+        def cell(text: str, spans: str = "") -> str:
+            return f"<table:table-cell {spans}><text:p>{text}</text:p></table:table-cell>"
+
+        inner = f"<table:table><table:table-row>{cell('in1')}{cell('in2')}</table:table-row></table:table>"
+        tall = 'table:number-rows-spanned="2"'
+        rows = (
+            f"<table:table-header-rows><table:table-row>{cell('Who')}{cell('Price')}</table:table-row></table:table-header-rows>"
+            f"<table:table-row>{cell('Adult', tall)}{cell('1')}</table:table-row>"
+            f"<table:table-row><table:covered-table-cell/><table:table-cell>{inner}</table:table-cell></table:table-row>"
+        )
+        text = read(open_document(f"<office:text><table:table>{rows}</table:table></office:text>"), "a.odt").text
+        assert text == "Who | Price\nAdult | 1\nAdult | in1 in2"
+
+    def test_headers_and_footers_of_pages_stand_around_the_text(self) -> None:
+        spaces = 'xmlns:s="urn:x:style" xmlns:t="urn:x:text"'
+        part = "<s:{0}><t:p>{1}</t:p></s:{0}>"
+        pages = "".join(part.format(name, text) for name, text in (("header", "Fares 2024"), ("footer", "Page")))
+        members = {"styles.xml": f"<s:styles {spaces}>{pages}{pages}</s:styles>"}
+        data = open_document("<office:text><text:p>Adults pay.</text:p></office:text>", members=members)
+        assert read(data, "a.odt").text == "Fares 2024\n\nAdults pay.\n\nPage"
+
+    def test_a_document_in_one_file_of_xml_is_read(self) -> None:
+        base = "urn:oasis:names:tc:opendocument:xmlns"
+        flat = (
+            f'<office:document xmlns:office="{base}:office:1.0" xmlns:text="{base}:text:1.0" '
+            'office:mimetype="application/vnd.oasis.opendocument.text"><office:body><office:text>'
+            '<text:h text:outline-level="1">Fares</text:h><text:p>Adults pay.</text:p></office:text></office:body>'
+            "</office:document>"
+        )
+        assert read(flat.encode(), "a.fodt").text == "# Fares\n\nAdults pay."
+        with pytest.raises(ParseError, match=r"save it as \.ods"):
+            parse(flat.replace("opendocument.text", "opendocument.spreadsheet").encode(), "a.fods")
+
+    def test_frames_of_a_slide_are_read_from_the_top(self) -> None:
+        def frame(text: str, x: int, y: int) -> str:
+            place = f'svg:x="{x}cm" svg:y="{y}cm" xmlns:svg="urn:x:svg"'
+            return f"<draw:frame {place}><draw:text-box><text:p>{text}</text:p></draw:text-box></draw:frame>"
+
+        frames = frame("low", 1, 9) + frame("right", 9, 1) + frame("left", 1, 1)
+        data = open_document(f"<office:presentation><draw:page>{frames}</draw:page></office:presentation>", "presentation")
+        assert read(data, "a.odp").text == "# Slide 1\n\nleft\n\nright\n\nlow"
 
     def test_slides_are_pages(self) -> None:
         slide = (

@@ -246,6 +246,6 @@ class TestPlaces:
     def test_a_line_of_two_words_spread_to_the_margins_of_its_column_is_no_row_of_a_table(self) -> None:
         words: list[Word] = [
             (50, 700, "with representatives of the north"), (50, 688, "transportation"), (151.7, 688, "company"),
-            (50, 676, "beforehand. Then"), (134, 676, "extraordinary"),
+            (50, 676, "beforehand."), (134, 676, "extraordinary"),
         ]  # fmt: skip
         assert "|" not in pdf(Pdf().page(words).write()).text
