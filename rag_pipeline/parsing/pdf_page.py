@@ -27,6 +27,7 @@ _DOTS_PER_POINT = 300 / 72
 _MOST_DOTS = 25_000_000
 _DEEPEST_FORM = 4
 _LINES_BACK = 8
+_CHARACTERS_SEEN = 100
 
 
 def page_lines(page: Any) -> list[list[Segment]]:
@@ -35,6 +36,10 @@ def page_lines(page: Any) -> list[list[Segment]]:
     PDFium ends a line by CR and LF, or by U+FFFE where a hyphen divides a word; such a line gets its hyphen back.
     """
     textpage = page.get_textpage()
+    if _is_upside_down(page, textpage):
+        textpage.close()
+        page.set_rotation((page.get_rotation() + 180) % 360)
+        textpage = page.get_textpage()
     try:
         text = textpage.get_text_range()
         if has_right_to_left(text):
@@ -42,6 +47,21 @@ def page_lines(page: Any) -> list[list[Segment]]:
         return [line for _, line in _lines_of_words(textpage, text) if line]
     finally:
         textpage.close()
+
+
+def _is_upside_down(page: Any, textpage: Any) -> bool:
+    """Whether a page shows its text upside down; PDFium reads it as it is shown, so from its end and letter by letter."""
+    from pypdfium2 import raw
+
+    if page.get_rotation() not in (0, 180):
+        return False
+    shown = turned = 0
+    for index in range(min(textpage.count_chars(), _CHARACTERS_SEEN)):
+        matrix = raw.FS_MATRIX()
+        if raw.FPDFText_GetMatrix(textpage, index, matrix) and abs(matrix.a) > abs(matrix.b):
+            shown += 1
+            turned += matrix.a < 0 and matrix.d < 0
+    return 2 * turned > shown if page.get_rotation() == 0 else 2 * turned < shown
 
 
 def _lines_of_words(textpage: Any, text: str) -> Iterator[tuple[tuple[int, int], list[Segment]]]:

@@ -215,3 +215,26 @@ class TestOpenDocument:
         data = archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
         with pytest.raises(ParseError, match="no XML"):
             parse(data, "a.odt")
+
+
+class TestRichText:
+    HEAD = r"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0\fcharset204 Arial;}}"
+
+    def text(self, body: str) -> str:
+        return read((self.HEAD + body + "}").encode("latin-1"), "a.rtf").text
+
+    def test_text_boxes_footnotes_headers_and_footers_are_kept_and_do_not_divide_the_text(self) -> None:
+        box = r"{\shp{\*\shpinst\shpleft0{\sp{\sn shapeType}{\sv 202}}{\shptxt In a box.\par }}}"
+        body = rf"{{\header Fares 2024\par}}{{\footer Page\par}}Adults{{\footnote {{\super 1}} Over 14.}} pay.{box}\par Dogs pay."
+        assert self.text(body) == "Fares 2024\n\nAdults pay.\nDogs pay.\n\nIn a box.\n\n1 Over 14.\n\nPage"
+
+    def test_deleted_and_hidden_text_is_left_out(self) -> None:
+        assert self.text(r"Adults {\deleted\revauthdel1 never }{\v hidden }pay{\v0 .}") == "Adults pay."
+
+    def test_a_box_in_an_old_code_page_is_read_with_the_fonts_of_the_document(self) -> None:
+        assert self.text(r"x\par{\shp{\*\shpinst{\shptxt \f0 \'cf\'e0\'f0\'ee\'ec}}}") == "x\n\nПаром"
+
+    def test_a_thousand_footnotes_take_no_time_to_speak_of(self) -> None:
+        text = self.text("".join(rf"w{number}{{\footnote n{number}}} " for number in range(1000)))
+        assert text.startswith("w0 w1 ")
+        assert text.endswith("\n\nn999")

@@ -243,6 +243,17 @@ class TestPlaces:
         words: list[Word] = [(50, 700 - 30 * n, f"Paragraph {n} of the page") for n in reversed(range(6))]
         assert pdf(Pdf().page(words).write()).text.split("\n") == [f"Paragraph {n} of the page" for n in range(6)]
 
+    @pytest.mark.parametrize("turn", ["/Rotate 180", ""])
+    def test_a_page_that_is_shown_upside_down_is_read_as_if_it_were_turned(self, turn: str) -> None:
+        page = Pdf().lines("first line of it", "second line of it")
+        data = page.write().replace(b"/MediaBox [0 0 595 842]", f"/MediaBox [0 0 595 842] {turn}".encode())
+        if not turn:
+            content = (
+                b"q -1 0 0 -1 595 842 cm BT /F1 10 Tf 72 770 Td (first line of it) Tj 0 -14 Td (second line of it) Tj ET Q"
+            )
+            data = Pdf().raw_page(content).write()
+        assert pdf(data).text == "first line of it\nsecond line of it"
+
     def test_a_line_of_two_words_spread_to_the_margins_of_its_column_is_no_row_of_a_table(self) -> None:
         words: list[Word] = [
             (50, 700, "with representatives of the north"), (50, 688, "transportation"), (151.7, 688, "company"),
