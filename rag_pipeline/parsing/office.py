@@ -10,7 +10,7 @@ from rag_pipeline.contracts import Parsed
 from rag_pipeline.errors import MissingExtraError, ParseError
 from rag_pipeline.parsing.archives import Archive
 from rag_pipeline.parsing.builder import TextBuilder
-from rag_pipeline.parsing.reasons import first_line
+from rag_pipeline.parsing.reasons import ONLY_PICTURES, first_line, pages_phrase
 from rag_pipeline.parsing.tables import Cell, rows_in_line
 
 WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -41,6 +41,8 @@ def parse_word(data: bytes) -> Parsed:
     writer.repeated(
         section.get(name) for section in sections for name in ("footer", "first_page_footer", "even_page_footer")
     )
+    if not builder.blocks and any("/media/" in name for name in Archive(data).names):
+        raise ParseError(ONLY_PICTURES)
     return builder.build(WORD_TYPE, _title(tree, _title_line(sections)) or builder.top_heading, _metadata(tree))
 
 
@@ -52,17 +54,26 @@ def parse_slides(data: bytes) -> Parsed:
     """
     tree = _tree(data, "pptx")
     builder = TextBuilder()
+    pictures: list[int] = []
     for number, slide in enumerate(tree.get("sections") or (), 1):
         builder.page(number)
         writer = _Writer(builder, heading_level=1)
         elements = list(slide.get("elements") or ())
+        notes = slide.get("speaker_notes") or ()
+        if not any(_text_of(element).strip() for element in (*elements, *notes)):
+            if elements:
+                pictures.append(number)
+            continue
         if elements and elements[0].get("type") != "heading":
             builder.heading(1, slide.get("title") or f"Slide {number}")
         writer.blocks(elements)
-        notes = slide.get("speaker_notes") or ()
         if any(map(_text_of, notes)):
             builder.block("Notes:")
             writer.blocks(notes)
+    if pictures and not builder.blocks:
+        raise ParseError(ONLY_PICTURES)
+    if pictures:
+        builder.loss(f"{pages_phrase(pictures)}: pictures without text")
     return builder.build(SLIDES_TYPE, _title(tree, None), _metadata(tree))
 
 

@@ -170,6 +170,8 @@ class _Writer:
     def _slide(self, page: Element) -> None:
         self._slides += 1
         self._builder.page(self._slides)
+        if not any(text.strip() for text in page.itertext()):
+            return
         frames = list(page)
         titles = [frame for frame in frames if _attribute(frame, "class") == "title"]
         title = " ".join(" ".join(self._all_text(frame).split()) for frame in titles)

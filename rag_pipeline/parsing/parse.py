@@ -103,6 +103,13 @@ def _refuse_contradiction(kind: str, promised: str | None, suffix: str) -> None:
         return
     if kind == sniffing.DAMAGED_ZIP and promised is not None:
         raise ParseError(f"damaged or truncated {promised}: its ZIP container cannot be opened")
+    if kind == sniffing.OLE2 and promised in (
+        sniffing.OLD_WORD,
+        sniffing.OLD_EXCEL,
+        sniffing.OLD_POWERPOINT,
+        sniffing.OUTLOOK,
+    ):
+        raise ParseError(f"damaged or truncated {promised}: its directory of streams is missing")
     if promised in (sniffing.OPEN_TEXT, sniffing.OPEN_SHEET, sniffing.OPEN_SLIDES) and kind == sniffing.OPEN_DOCUMENT:
         return
     raise ParseError(f"{kind}, although the name ends in {suffix}; rename it if it is to be read")

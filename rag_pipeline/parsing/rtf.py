@@ -53,6 +53,8 @@ def parse_rtf(data: bytes) -> Parsed:
         builder.block(paragraph.strip())
     for words in (*below, _FOOTERS):
         _write_groups(source, cut, words, head, builder)
+    if source.rstrip("\x00 \r\n")[-1:] != "}":
+        builder.loss("it was cut off: its last group is not closed")
     return builder.build(MEDIA_TYPE, None, {})
 
 

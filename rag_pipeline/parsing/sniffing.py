@@ -20,6 +20,7 @@ ZIP, MAIL, MAILBOX, IMAGE = "ZIP archive", "e-mail message", "mailbox", "image"
 VECTOR_IMAGE = "SVG image"
 NOTEBOOK = "notebook"
 ENCRYPTED = "password-protected Office document"
+OLE2 = "Microsoft OLE2 file"
 DAMAGED_ZIP = "damaged or truncated ZIP archive or Office document"
 
 NAMED_KINDS = {
@@ -106,7 +107,7 @@ def kind_of(data: bytes) -> str | None:
     """What a file is that is not read as text, in words for people; None for what may be text."""
     if data.startswith(_OLE2):
         names = ((kind, name.encode("utf-16-le")) for name, kind in _OLE2_STREAMS)
-        return next((kind for kind, name in names if name in data), "Microsoft OLE2 file")
+        return next((kind for kind, name in names if name in data), OLE2)
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
         return _zip_kind(data)
     if data.startswith(b"{\\rtf"):

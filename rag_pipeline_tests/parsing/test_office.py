@@ -10,6 +10,10 @@ from rag_pipeline.parsing import parse
 from rag_pipeline_tests.parsing.documents import archive, open_document, paragraph, shape, slides, word
 from rag_pipeline_tests.parsing.test_markdown import check_spans
 
+PICTURE = (
+    "<p:pic><p:nvPicPr><p:cNvPr id='2' name='P'/><p:cNvPicPr/><p:nvPr/></p:nvPicPr><p:blipFill><a:blip r:embed='r9'/>"
+    "</p:blipFill><p:spPr><a:xfrm><a:off x='0' y='0'/><a:ext cx='9' cy='9'/></a:xfrm></p:spPr></p:pic>"
+)
 RUN = "<w:r><w:t>{}</w:t></w:r>"
 
 
@@ -124,6 +128,13 @@ class TestSlides:
         boxes = shape("bottom", 10, 100) + shape("right", 120, 40) + shape("left", 10, 40) + shape("top", 10, 5)
         assert read(slides(boxes), "a.pptx").text == "# Slide 1\n\ntop\n\nleft\n\nright\n\nbottom"
 
+    def test_slides_of_pictures_are_told_and_make_no_document_of_their_numbers(self) -> None:
+        parsed = read(slides(PICTURE, shape("In words.")), "a.pptx")
+        assert [section.page for section in parsed.sections] == [2]
+        assert parsed.losses == ("page 1: pictures without text",)
+        with pytest.raises(ParseError, match="holds pictures or drawings, but no text"):
+            parse(slides(PICTURE, PICTURE), "a.pptx")
+
     def test_speaker_notes_follow_their_slide(self) -> None:
         parsed = read(
             slides(shape("Fares", kind="title"), shape("Ports", kind="title"), notes={1: "Ask for coins."}), "a.pptx"
@@ -225,14 +236,19 @@ class TestRichText:
 
     def test_text_boxes_footnotes_headers_and_footers_are_kept_and_do_not_divide_the_text(self) -> None:
         box = r"{\shp{\*\shpinst\shpleft0{\sp{\sn shapeType}{\sv 202}}{\shptxt In a box.\par }}}"
-        body = rf"{{\header Fares 2024\par}}{{\footer Page\par}}Adults{{\footnote {{\super 1}} Over 14.}} pay.{box}\par Dogs pay."
-        assert self.text(body) == "Fares 2024\n\nAdults pay.\nDogs pay.\n\nIn a box.\n\n1 Over 14.\n\nPage"
+        around = r"{\header Fares 2024\par}{\footer Page\par}"
+        body = rf"Adults{{\footnote {{\super 1}} Over 14.}} pay.{box}\par Dogs pay."
+        assert self.text(around + body) == "Fares 2024\n\nAdults pay.\nDogs pay.\n\nIn a box.\n\n1 Over 14.\n\nPage"
 
     def test_deleted_and_hidden_text_is_left_out(self) -> None:
         assert self.text(r"Adults {\deleted\revauthdel1 never }{\v hidden }pay{\v0 .}") == "Adults pay."
 
     def test_a_box_in_an_old_code_page_is_read_with_the_fonts_of_the_document(self) -> None:
         assert self.text(r"x\par{\shp{\*\shpinst{\shptxt \f0 \'cf\'e0\'f0\'ee\'ec}}}") == "x\n\nПаром"
+
+    def test_a_document_that_was_cut_off_says_so(self) -> None:
+        parsed = parse((self.HEAD + r"Adults pay.\par Dogs").encode(), "a.rtf")
+        assert parsed.losses == ("it was cut off: its last group is not closed",)
 
     def test_a_thousand_footnotes_take_no_time_to_speak_of(self) -> None:
         text = self.text("".join(rf"w{number}{{\footnote n{number}}} " for number in range(1000)))
