@@ -71,6 +71,8 @@ def failure_of(error: BaseException) -> Failure | None:
         return Failure("path", f"a key that cannot be read: {found.group(1)!r}" if found else "a key that cannot be read")
     if name in ("PreconditionError", "AlreadyExistsError", "NotModifiedError"):
         return Failure("changed", "it was changed meanwhile")
+    if isinstance(error, FileNotFoundError) and bucket_is_missing(error):
+        return Failure("missing", "there is no such bucket")
     if not (_is_client_error(error) or _QUOTED_CLIENT.search(message)):
         return None
     if not _is_client_error(error) and re.search(r"NotFound|[Nn]ot found:", message) and not bucket_is_missing(error):

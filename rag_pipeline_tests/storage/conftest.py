@@ -25,6 +25,7 @@ class BucketServer(Protocol):
 
     scheme: str
     secret: str
+    endpoint: str
 
     @property
     def environment(self) -> dict[str, str]: ...
