@@ -32,6 +32,12 @@ _S3_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOI
 _GOOGLE_ENDPOINT_VARIABLES = ("GOOGLE_BASE_URL",)
 _AZURE_ENDPOINT_VARIABLES = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 _AZURE_ACCOUNT_VARIABLES = ("AZURE_STORAGE_ACCOUNT_NAME",)
+_GOOGLE_VARIABLES = re.compile("GOOGLE_(BASE_URL|BEARER_TOKEN|SKIP_SIGNATURE|SERVICE_ACCOUNT.*|APPLICATION_CREDENTIALS)")
+_AZURE_VARIABLES = re.compile(
+    "AZURE_(STORAGE_.*|ENDPOINT|SKIP_SIGNATURE|USE_AZURE_CLI|USE_FABRIC_ENDPOINT|CLIENT_ID|CLIENT_SECRET|TENANT_ID|"
+    "AUTHORITY_(ID|HOST)|FEDERATED_TOKEN_FILE|(MSI|IDENTITY)_ENDPOINT|OBJECT_ID|MSI_RESOURCE_ID|FABRIC_.*)"
+)
+"""Names that object_store's GoogleConfigKey and AzureConfigKey list; others, of language models, are nobody's business."""
 _ROLE_VARIABLES = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -72,6 +78,9 @@ class Access:
         prefix = {"s3": "aws_", "gs": "google_", "az": "azure_storage_"}[self.address.scheme]
         # All three clients know the bare name of this one, and Azure's no other that begins as the rest do.
         options = {name if name == "skip_signature" else f"{prefix}{name}": value for name, value in self.config}
+        if self.address.scheme == "az":
+            # Lance (13.0) reads these once a process, obstore with each store.
+            options = {name.lower(): value for name, value in _variables_of("az")} | options
         if self.credentials is not None:
             options["aws_access_key_id"] = self.credentials.access_key_id
             options["aws_secret_access_key"] = self.credentials.secret_access_key
@@ -239,8 +248,11 @@ def _open_store(
 
 
 def _variables_of(scheme: str) -> tuple[tuple[str, str], ...]:
-    prefix = {"gs": "GOOGLE_", "az": "AZURE_"}.get(scheme)
-    return tuple(sorted(item for item in os.environ.items() if item[0].startswith(prefix))) if prefix else ()
+    """What the environment says to the clients of Google and Azure."""
+    wanted = {"gs": _GOOGLE_VARIABLES, "az": _AZURE_VARIABLES}.get(scheme)
+    if wanted is None:
+        return ()
+    return tuple(sorted(item for item in os.environ.items() if wanted.fullmatch(item[0])))
 
 
 def _provider(first: Credentials, profile: str | None) -> Callable[[], dict[str, Any]]:

@@ -102,8 +102,13 @@ def test_lancedb_gets_what_obstore_gets_under_its_own_names(monkeypatch: pytest.
         ("azure_storage_account_name", "mine"), ("azure_storage_endpoint", "http://host/mine"), ("skip_signature", "true"),
         ("allow_http", "true"),
     }  # fmt: skip
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "ours")
-    assert dict(resolve_access(parse_address("az://docs/x")).config) == {"account_name": "ours"}
+    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_CLIENT_SECRET", "AZURE_API_KEY"):
+        monkeypatch.setenv(name, f"of {name}")
+    azure = resolve_access(parse_address("az://docs/x"))
+    assert azure.lance_options["azure_storage_account_name"] == "of AZURE_STORAGE_ACCOUNT_NAME"
+    assert azure.lance_options["azure_client_secret"] == "of AZURE_CLIENT_SECRET"
+    assert "of AZURE_API_KEY" not in azure.lance_options.values(), "it is a language model's"
+    assert dict(resolve_access(parse_address("az://docs/x"), account="mine").config) == {"account_name": "mine"}
     monkeypatch.setenv("GOOGLE_BASE_URL", "http://host")
     google = resolve_access(parse_address("gs://docs/a b"))
     assert google.lance_options.items() >= {("google_base_url", "http://host"), ("allow_http", "true")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from rag_pipeline.cli import main
-from rag_pipeline.errors import ConfigError, SourceError, StoreUnreachableError
+from rag_pipeline.errors import ConfigError, SourceError, StoreError, StoreUnreachableError
 from rag_pipeline.lance import append, connect, create
 from rag_pipeline.sources import list_items, put_item
 from rag_pipeline.storage import ObjectChangedError, ObjectPath, access
@@ -62,12 +63,17 @@ def test_no_such_bucket(cloud: BucketWorkspace) -> None:
     assert f"{scheme}://nowhere/x: there is no such bucket" in source_error(cloud, f"{scheme}://nowhere/x/")
     with pytest.raises(SourceError, match=f"{scheme}://nowhere/x: there is no such bucket"):
         put_item(cloud.config(), "a.md", b"text")
+    with pytest.raises(StoreError, match=f"{scheme}://nowhere/x: there is no such bucket"):
+        connect(ObjectPath.of(f"{scheme}://nowhere/x"))
 
 
 def test_wrong_credentials(cloud: BucketWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     scheme = cloud.server.scheme
     monkeypatch.setenv(SECRET_VARIABLE[scheme], WRONG[scheme])
     assert f"{REFUSED[scheme]}: check the credentials" in source_error(cloud)
+    with pytest.raises(StoreError, match=re.escape(f"{cloud.bucket_data}: {REFUSED[scheme]}")) as raised:
+        connect(ObjectPath.of(cloud.bucket_data))
+    assert WRONG[scheme] not in str(raised.value)
 
 
 def test_a_private_bucket_is_no_public_one(cloud: BucketWorkspace) -> None:
