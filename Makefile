@@ -35,7 +35,7 @@ test-stores: $(READY)  ## the tests of buckets, which start servers of S3, Googl
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores-test]'
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm install --silent --no-audit --no-fund --ignore-scripts \
 		--prefix $(VENV)/azurite $(AZURITE)
-	$(BIN)/python -m pytest -m stores
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m stores
 
 # An environment of its own: the other tests must pass without torch.
 $(MODELS)/.ready: pyproject.toml
