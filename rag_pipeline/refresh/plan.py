@@ -14,6 +14,7 @@ from rag_pipeline.embedding.budget import Budget
 from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
 from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError, RagPipelineError, SourceError
+from rag_pipeline.evaluation.query_set import configured_queries
 from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.language import LanguageSample, corpus_language
 from rag_pipeline.index.snapshot import served_manifest
@@ -55,13 +56,13 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
     """Load, cut and count, and compare with the store."""
     state = DocumentsState(context.store)
     counter = _Counter(context)
-    stops, report, removed = None, None, []
+    stops, report, removed = _query_set_stops(context), None, []
     try:
         loader = load_source(context, state, counter)
         removed = removed_documents(context, state, loader)
         report = loader.report(removed)
     except SourceError as error:
-        stops = str(error)
+        stops = stops or str(error)
     gone = {known.document_id for known in removed}
     counter.add_unchanged(gone)
     texts, tokens = counter.to_embed()
@@ -78,6 +79,14 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         stops=stops or _embedding_stops(context, texts, tokens),
         context_lines_to_write=counter.context_lines,
     )
+
+
+def _query_set_stops(context: RefreshContext) -> str | None:
+    try:
+        configured_queries(context.corpus)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def _embedding_stops(context: RefreshContext, texts: int, tokens: int) -> str | None:

@@ -223,3 +223,12 @@ def test_a_dry_run_that_would_stop_at_the_budget_fails(tmp_path: Path) -> None:
     workspace.corpus(yaml="source: {path: files}\nbudget: {tokens_per_refresh: 3}\n", files=PAGES)
     shown = run(workspace, "refresh", "docs", "--dry-run", check=1).stdout
     assert "docs: the refresh would stop at the budget: about " in shown
+
+
+def test_doctor_looks_at_sources_too_before_anything_was_refreshed(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(yaml="source: {path: nowhere}\n")
+    done = run(workspace, "doctor", check=1)
+    assert "error: docs: " in done.stdout
+    assert "nowhere does not exist" in done.stdout
+    assert "warning: docs: nothing was refreshed yet" in done.stdout
