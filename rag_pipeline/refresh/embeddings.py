@@ -25,6 +25,7 @@ from rag_pipeline.errors import (
     RefusedTextError,
     StoreError,
 )
+from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CHUNKS, VECTORS
 from rag_pipeline.index.vector_table import identity_of, same_identity
 from rag_pipeline.lance import read, read_keys, scan_keys
@@ -79,7 +80,7 @@ def _embed_all(
     cache = context.embedding_cache(embedder)
     missing = cache.missing(hashes)
     vectors = context.store.table(VECTORS)
-    before = identity_of(vectors) if vectors is not None else None
+    before = _identity_before(context, vectors)
     fresh = len(hashes) - (0 if context.full else _in_vector_table(vectors, hashes, embedder.identity))
     if isinstance(embedder, HostedEmbedder) and before != embedder.identity:
         # Also with all texts in the cache: a snapshot that cannot be searched here must not be published in silence.
@@ -107,6 +108,14 @@ def _embed_all(
     )
     context.reporter.end(f"{report.embedded} texts embedded, {report.cached} found in the cache")
     return report
+
+
+def _identity_before(context: RefreshContext, vectors: Any | None) -> EmbedderIdentity | None:
+    """The embedder of what is served, or of the vectors that an earlier refresh has left where nothing is."""
+    served = served_manifest(context.store)
+    if served is not None:
+        return served.content.embedder
+    return identity_of(vectors) if vectors is not None else None
 
 
 def _refused(context: RefreshContext, chunks: Any, refused: SomeRefusedError) -> str:

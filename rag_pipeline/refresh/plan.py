@@ -22,7 +22,7 @@ from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.vector_table import has_parents, same_identity, same_layout, vector_schema
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, read_keys, scan_keys
-from rag_pipeline.refresh.bm25_index import lexical_key, sampled_texts
+from rag_pipeline.refresh.bm25_index import language_before, lexical_key, sampled_texts
 from rag_pipeline.refresh.candidate import model_access
 from rag_pipeline.refresh.chunks import DOCUMENT_COLUMNS, chunk_key, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext, chain_error
@@ -254,9 +254,11 @@ def _lexical_reasons(context: RefreshContext, counter: _Counter, gone: set[str])
     if working is None:
         return
     language = _language(context, counter, gone, None if context.full or not working.found else working.language)
-    if working.language is not None and language != working.language:
-        yield f"the lexical language is now {language}, before {working.language}: the lexical index is built anew"
-    elif working.lexical_key != lexical_key(language):
+    before, rebuilt = language_before(context, working), working.lexical_key != lexical_key(language)
+    if before is not None and language != before:
+        built = "is" if rebuilt else "was"
+        yield f"the lexical language is now {language}, before {before}: the lexical index {built} built anew"
+    elif rebuilt:
         yield "the lexical configuration has changed: the lexical index is built anew"
 
 

@@ -81,7 +81,7 @@ class EmbeddingsReport(Contract):
     """``embedded`` texts went to the model; ``cached`` ones were new to this corpus and had a vector already.
 
     ``cost_usd`` is None where no price is known. ``identity_before`` is set when the embedder is another one than
-    before. ``turned_from`` says why embedders of the chain could not be had.
+    that of what is served. ``turned_from`` says why embedders of the chain could not be had.
     """
 
     texts: int
@@ -104,7 +104,7 @@ class VectorTableReport(Contract):
 
 
 class BM25Report(Contract):
-    """``language_before`` is set when the language is another one than before, which rebuilds the index."""
+    """``language_before`` is set when the language is another one than that of what is served."""
 
     chunks: int
     added: int
