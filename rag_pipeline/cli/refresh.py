@@ -217,7 +217,8 @@ def _print_evaluation(outcome: RefreshOutcome) -> None:
     """What the gates let pass and people should know of."""
     report = outcome.reports.get("evaluation")
     for warning in report.model_dump()["warnings"] if report is not None else ():
-        print_line(f"  evaluation: {warning}")
+        for line in f"evaluation: {warning}".splitlines():
+            print_line(f"  {line}")
 
 
 def _summary(outcome: RefreshOutcome) -> str:

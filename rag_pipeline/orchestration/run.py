@@ -101,7 +101,8 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
 
 
 def _error(corpus: str, result: dg.ExecuteInProcessResult) -> str:
-    """Why a run failed, in one readable line: the blocking checks that did not hold, or else the first failed step."""
+    """Why a run failed: the blocking checks that did not hold, each from a line of its own on, or else the first failed
+    step."""
     findings = [
         f"{event.event_specific_data.check_name}: {event.event_specific_data.description}"
         for event in result.all_events
@@ -110,7 +111,8 @@ def _error(corpus: str, result: dg.ExecuteInProcessResult) -> str:
         and event.event_specific_data.severity == dg.AssetCheckSeverity.ERROR
     ]
     if findings:
-        return f"{corpus}: nothing was published, a check failed: {'; '.join(findings)}"
+        found = "\n".join(findings)
+        return f"{corpus}: nothing was published, a check failed: {found}"
     for event in result.all_events:
         if event.is_step_failure:
             failure = event.step_failure_data
