@@ -89,6 +89,8 @@ def print_outcome(outcome: RefreshOutcome, corpus: CorpusConfig, arguments: argp
             sys.stderr.write(f"{outcome.trace}\n")
     elif not arguments.json:
         print_line(_summary(outcome))
+        for reason in outcome_json(outcome)["reasons"]:
+            print_line(f"  {reason}")
         _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
         _print_context_lines(outcome)
         _print_language(outcome, automatic=corpus.lexical.language == "auto")
@@ -259,6 +261,7 @@ def outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "status": status,
         "snapshot": snapshot["snapshot"] if snapshot else None,
         "documents": counts,
+        "reasons": snapshot["reasons"] if snapshot else [],
         "failures": documents["failures"] if documents else [],
         "incomplete": documents["incomplete"] if documents else [],
         "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,

@@ -8,13 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_pipeline.contracts import Contract
+from rag_pipeline.contracts import Contract, Manifest
 from rag_pipeline.embedding import Embedder
 from rag_pipeline.embedding.budget import Budget
 from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
 from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError, RagPipelineError, SourceError
 from rag_pipeline.evaluation.query_set import configured_queries
+from rag_pipeline.evaluation.results import read_results
 from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.language import LanguageSample, corpus_language
 from rag_pipeline.index.snapshot import served_manifest
@@ -32,6 +33,7 @@ from rag_pipeline.refresh.document_rows import FAILED, Row
 from rag_pipeline.refresh.document_state import DocumentsState, parse_key
 from rag_pipeline.refresh.documents import load_source, removed_documents
 from rag_pipeline.refresh.embeddings import indexed_text
+from rag_pipeline.refresh.reasons import changed_settings, lexical_settings, retrieval_settings
 from rag_pipeline.refresh.reconcile import keys_by_document
 from rag_pipeline.refresh.reports import DocumentsReport
 
@@ -245,8 +247,26 @@ def _reasons(context: RefreshContext, state: DocumentsState) -> Iterator[str]:
     elif vectors is not None and not same_layout(vectors, vector_schema(identity, corpus.metadata, has_parents(vectors))):
         yield "the metadata columns have changed: the vector table is written anew, nothing is embedded for it"
     served = served_manifest(store)
-    if served is not None and served.content.embedder == identity and served.model_access != model_access(context):
+    if served is None:
+        return
+    settings = {"lexical": lexical_settings(context, "auto"), "retrieval": retrieval_settings(context)}
+    for change in changed_settings(served.content, settings):
+        yield f"{change}: a snapshot that says so is published"
+    if served.content.embedder == identity and served.model_access != model_access(context):
         yield "the model is reached elsewhere: a snapshot that says so is published, nothing is embedded for it"
+    if _asked_anew(context, served):
+        yield "the query set has changed: it is asked anew, and may choose another weight of BM25 in hybrid searches"
+
+
+def _asked_anew(context: RefreshContext, served: Manifest) -> bool:
+    """Whether a query set is there that what is served was not asked yet, and that chooses a weight."""
+    if context.corpus.retrieval.fusion != "auto":
+        return False
+    try:
+        queries = configured_queries(context.corpus)
+    except ConfigError:  # told as what stops the refresh
+        return False
+    return queries is not None and read_results(context.store, served.hash, queries.kind, queries.hash) is None
 
 
 def _lexical_reasons(context: RefreshContext, counter: _Counter, gone: set[str]) -> Iterator[str]:

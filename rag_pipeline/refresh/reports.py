@@ -142,7 +142,8 @@ class EvaluationReport(Contract):
 class SnapshotReport(Contract):
     """``published`` is false when the candidate equals what is served already, or a rollback holds.
 
-    Documents are counted against what was served before, whatever refreshes in between have loaded.
+    Documents are counted against what was served before, whatever refreshes in between have loaded. ``reasons`` say what
+    else made for a new snapshot: settings that have changed since.
     """
 
     snapshot: int
@@ -152,6 +153,7 @@ class SnapshotReport(Contract):
     documents_added: int
     documents_changed: int
     documents_removed: int
+    reasons: tuple[str, ...] = ()
     hash: str
     documents: int
     chunks: int
