@@ -45,7 +45,10 @@ event loop, unless the model is in its list of prices; it does not go by ``api_b
 
 _FREE = {"litellm_provider": "ollama", "input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
 
-_LABELS = re.compile(r"^(?:(?:litellm\.)?(?:\w+(?:Error|Exception)\s*(?::|-)\s*|Timeout(?: Error)?: ))+| ssl:<[^>]*>")
+_LONGEST_BODY = 50_000
+"""Characters of an error's body that are looked at: a message has some hundred, a page of a proxy may have millions."""
+
+_LABELS = re.compile(r"^(?:(?:litellm\.)?(?:\w+(?:Error|Exception)\s*(?::|-)\s*|Timeout(?: Error)?: ))+| ssl:<[^<>]*>")
 """Names of exceptions before a message, and what aiohttp says of a connection without TLS."""
 
 
@@ -221,7 +224,7 @@ def _said(asked: Asked, error: Exception) -> str:
     """The message to show people, without LiteLLM's labels."""
     if any(isinstance(link, _MISREAD) for link in _chain(error)):
         return f"what was answered is no answer of {asked.api}; look at {asked.keys}api_base"
-    text = str(error).split("Traceback (most recent call last)")[0].strip()
+    text = str(error)[:_LONGEST_BODY].split("Traceback (most recent call last)")[0].strip()
     return _plain(asked, _LABELS.sub("", text).split(" Error_str:")[0])
 
 
