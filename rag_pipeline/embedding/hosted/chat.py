@@ -17,6 +17,7 @@ from rag_pipeline.embedding.hosted.litellm_library import (
     forgo_price_lookup,
     load_litellm,
     missing_variables,
+    token_count,
 )
 from rag_pipeline.errors import ProviderError, TerminalError
 
@@ -107,8 +108,7 @@ class ChatModel:
         except (AttributeError, IndexError):
             raise CallError("transient", ProviderError(f"{self.name} answered without a message")) from None
         usage = getattr(answer, "usage", None)
-        counts = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
-        prompt, completion = (count if isinstance(count, int) else 0 for count in counts)
+        prompt, completion = (token_count(getattr(usage, f"{kind}_tokens", None)) or 0 for kind in ("prompt", "completion"))
         cost = (getattr(answer, "_hidden_params", None) or {}).get("response_cost")
         return Said(text if isinstance(text, str) else "", prompt, completion, cost)
 

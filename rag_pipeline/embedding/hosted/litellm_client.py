@@ -18,6 +18,7 @@ from rag_pipeline.embedding.hosted.litellm_library import (
     forgo_price_lookup,
     load_litellm,
     missing_variables,
+    token_count,
 )
 from rag_pipeline.embedding.hosted.model_facts import PROVIDERS, input_types
 from rag_pipeline.errors import EmbeddingError, ProviderError
@@ -143,5 +144,5 @@ def _number(value: Any) -> float:
 
 def _tokens(response: Any) -> int | None:
     usage = getattr(response, "usage", None)
-    given = (getattr(usage, "total_tokens", None), getattr(usage, "prompt_tokens", None))
-    return next((tokens for tokens in given if isinstance(tokens, int) and tokens > 0), None)
+    counts = (token_count(getattr(usage, name, None)) for name in ("total_tokens", "prompt_tokens"))
+    return next((count for count in counts if count is not None), None)

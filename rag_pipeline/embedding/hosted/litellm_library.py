@@ -172,6 +172,15 @@ async def answer_of(asked: Asked, request: Awaitable[Any], timeout_seconds: floa
     raise failure
 
 
+def token_count(given: Any) -> int | None:
+    """A number of tokens as a provider says it, which may be a number in a string; None where it says none that can be."""
+    try:
+        count = float(given) if isinstance(given, (int, float, str)) and not isinstance(given, bool) else 0.0
+    except (OverflowError, ValueError):
+        return None
+    return int(count) if math.isfinite(count) and count >= 1 else None
+
+
 def failure_of(asked: Asked, error: Exception) -> CallError:
     """Sort what LiteLLM raised.
 
