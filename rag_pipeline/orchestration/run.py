@@ -27,7 +27,8 @@ _MISCONFIGURED = {error.__name__ for error in (ConfigError, CredentialsError, Mi
 class RefreshOutcome:
     """What came of one run. ``error`` is None when it succeeded; ``reports`` hold the stages that finished.
 
-    ``misconfigured`` tells a failure that configuration, environment or installation is to blame for.
+    ``misconfigured`` tells a failure that configuration, environment or installation is to blame for. ``paid`` are the
+    figures of what a stage that failed, and those before it, had spent: ``tokens``, ``cost_usd`` and others.
     """
 
     corpus: str
@@ -36,6 +37,7 @@ class RefreshOutcome:
     error: str | None
     trace: str | None = None
     misconfigured: bool = False
+    paid: dict[str, Any] = field(default_factory=dict)
     reports: dict[str, Contract] = field(default_factory=dict)
 
 
@@ -96,6 +98,7 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
         error=None if result.success else _error(corpus.name, result),
         trace=None if result.success else _trace(result),
         misconfigured=not result.success and _misconfigured(result),
+        paid=_paid(result),
         reports=recording.reports,
     )
 
@@ -133,6 +136,15 @@ def _misconfigured(result: dg.ExecuteInProcessResult) -> bool:
         if error is not None:
             return (error.cause or error).cls_name in _MISCONFIGURED
     return False
+
+
+def _paid(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    """The figures beside the first failure of a step."""
+    for event in result.all_events:
+        failure = event.step_failure_data.user_failure_data if event.is_step_failure else None
+        if failure is not None:
+            return {name: value.value for name, value in failure.metadata.items()}
+    return {}
 
 
 def _trace(result: dg.ExecuteInProcessResult) -> str | None:

@@ -52,8 +52,16 @@ def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     if chunks is None:
         raise StoreError(f"{context.corpus.name}: there is no chunks table yet; run its `chunks` stage first")
     hashes = pc.unique(read(chunks, ["content_hash"])["content_hash"])
-    failures: list[RagPipelineError] = []
     spending = Spending(context)
+    try:
+        return _embed_with_first(context, chunks, hashes, spending)
+    finally:
+        context.note_embedding(spending.of_this_refresh)
+
+
+def _embed_with_first(context: RefreshContext, chunks: Any, hashes: pa.Array, spending: Spending) -> EmbeddingsReport:
+    """Embed all texts with the first embedder of the chain that can be had."""
+    failures: list[RagPipelineError] = []
     for member in context.members:
         if isinstance(member, RagPipelineError):
             failures.append(member)
