@@ -80,6 +80,18 @@ def test_small_changes_do_not_turn_the_language_over(workspace: Workspace) -> No
         assert (report.language, report.language_before, report.rebuilt) == ("german", None, False)
 
 
+def test_a_corpus_of_two_documents_keeps_its_language_when_one_comes_and_goes(workspace: Workspace) -> None:
+    prices = {"prices.txt": "Grüße: Café Müller, Straßenbahnlinie fünf"}
+    workspace.corpus(yaml=AUTO, files={**files(german=1, english=0), **prices})
+    assert workspace.refresh()["bm25_index"].language == "german"
+    (workspace.corpora / "docs" / "files" / "de0.txt").unlink()
+    assert not any("language" in reason for reason in plan_refresh(workspace.context()).reasons)
+    report = workspace.refresh(accept_drop=True)["bm25_index"]
+    assert (report.language, report.rebuilt) == ("german", False)
+    workspace.write("de0.txt", GERMAN[0])
+    assert not workspace.refresh(accept_drop=True)["bm25_index"].rebuilt
+
+
 def test_another_language_rebuilds_the_index_and_is_announced(workspace: Workspace) -> None:
     workspace.corpus(yaml=AUTO, files=files(german=4, english=0))
     workspace.refresh()
