@@ -43,6 +43,9 @@ _LOOKED_UP = ("ollama/", "ollama_chat/")
 """After each answer LiteLLM asks http://localhost:11434 or OLLAMA_API_BASE what a model of these costs, holding up the
 event loop, unless the model is in its list of prices; it does not go by ``api_base`` there (1.110)."""
 
+_MODES = {"aembedding": "embedding", "acompletion": "chat", "arerank": "rerank"}
+"""What LiteLLM's list of prices says of the models that its functions ask."""
+
 _FREE = {"litellm_provider": "ollama", "input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
 
 _LONGEST_BODY = 50_000
@@ -152,6 +155,24 @@ def check_variables(purpose: str, name: str, missing: Sequence[str], key_variabl
         raise CredentialsError(f"{purpose}: the environment variable {missing[0]} is not set; {name} needs its key there")
     if missing:
         raise CredentialsError(f"{purpose}: the environment lacks what {name} needs; LiteLLM looks for {', '.join(missing)}")
+
+
+async def send(asked: Asked, purpose: str, function: str, arguments: dict[str, Any], timeout_seconds: float) -> Any:
+    """What LiteLLM answers to one request, which it tries once and sends nowhere else.
+
+    Args:
+        purpose: what needs LiteLLM, as a message begins.
+        function: LiteLLM's, such as ``aembedding``.
+        arguments: ``model`` and what it is asked.
+
+    Raises:
+        CallError: there is no answer, or it takes longer.
+    """
+    litellm = load_litellm(purpose)
+    forgo_price_lookup(litellm, arguments["model"], _MODES[function])
+    limits = {"timeout": timeout_seconds, "max_retries": NoRetries(0), "num_retries": 0}
+    address = {"api_base": asked.api_base} if asked.api_base is not None else {}
+    return await answer_of(asked, getattr(litellm, function)(**arguments, **limits, **address), timeout_seconds)
 
 
 async def answer_of(asked: Asked, request: Awaitable[Any], timeout_seconds: float) -> Any:
