@@ -1,4 +1,4 @@
-"""`rag-pipeline doctor`: check configuration and stores, and say what to do about what is wrong."""
+"""`rag-pipeline doctor`: check configuration, sources and stores, and say what to do about what is wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rag_pipeline.config import corpora_root, data_root
 
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
-    parser = commands.add_parser("doctor", parents=[common], help="check the corpora's configuration and stores")
+    parser = commands.add_parser("doctor", parents=[common], help="check the corpora's configuration, sources and stores")
     parser.add_argument("corpora", nargs="*", metavar="CORPUS", help="by default all")
     parser.add_argument("--fix", action="store_true", help="delete what killed refreshes left behind")
     parser.set_defaults(run=run)
@@ -20,12 +20,17 @@ def run(arguments: argparse.Namespace) -> int:
     from rag_pipeline.corpus_files import find_corpus, load_corpora
     from rag_pipeline.index.doctor import examine
     from rag_pipeline.index.store import CorpusStore
+    from rag_pipeline.refresh.inputs import examine_inputs
 
     root = corpora_root()
     names = list(dict.fromkeys(arguments.corpora))
     corpora = [find_corpus(root, name) for name in names] if names else load_corpora(root)
     fixed = sum(_fix(corpus.name) for corpus in corpora) if arguments.fix else 0
-    findings = [finding for corpus in corpora for finding in examine(CorpusStore(data_root(), corpus.name))]
+    findings = [
+        finding
+        for corpus in corpora
+        for finding in (*examine_inputs(corpus), *examine(CorpusStore(data_root(), corpus.name)))
+    ]
     if arguments.json:
         found = [finding.model_dump(mode="json") for finding in findings]
         print_json({"corpora": [corpus.name for corpus in corpora], "findings": found, "fixed": fixed})

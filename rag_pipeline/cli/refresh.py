@@ -85,15 +85,29 @@ def print_outcome(outcome: RefreshOutcome, corpus: CorpusConfig, arguments: argp
     """What people should know of a refresh; with --json only why it failed."""
     if outcome.error is not None:
         sys.stderr.write(f"rag-pipeline: {outcome.error}\n")
+        _print_paid(outcome)
         if arguments.debug and outcome.trace:
             sys.stderr.write(f"{outcome.trace}\n")
     elif not arguments.json:
         print_line(_summary(outcome))
+        for reason in outcome_json(outcome)["reasons"]:
+            print_line(f"  {reason}")
         _print_embedder(outcome, automatic=corpus.embedding.provider == "auto")
         _print_context_lines(outcome)
         _print_language(outcome, automatic=corpus.lexical.language == "auto")
         _print_failures(outcome)
         _print_evaluation(outcome)
+
+
+def _print_paid(outcome: RefreshOutcome) -> None:
+    """What a refresh that failed has cost all the same."""
+    values, chunks = outcome_json(outcome), outcome.reports.get("chunks")
+    lines = chunks.model_dump() if chunks is not None else outcome.paid
+    tokens = (values["tokens"] or 0) + lines.get("context_tokens", 0)
+    if tokens and values["cost_usd"] != 0:
+        print_line(
+            f"  {tokens} tokens were sent before, {money(values['cost_usd'])}; what came of them is kept", stderr=True
+        )
 
 
 def _chosen(names: list[str]) -> list[CorpusConfig]:
@@ -217,7 +231,8 @@ def _print_evaluation(outcome: RefreshOutcome) -> None:
     """What the gates let pass and people should know of."""
     report = outcome.reports.get("evaluation")
     for warning in report.model_dump()["warnings"] if report is not None else ():
-        print_line(f"  evaluation: {warning}")
+        for line in f"evaluation: {warning}".splitlines():
+            print_line(f"  {line}")
 
 
 def _summary(outcome: RefreshOutcome) -> str:
@@ -258,13 +273,14 @@ def outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "status": status,
         "snapshot": snapshot["snapshot"] if snapshot else None,
         "documents": counts,
+        "reasons": snapshot["reasons"] if snapshot else [],
         "failures": documents["failures"] if documents else [],
         "incomplete": documents["incomplete"] if documents else [],
         "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,
-        "embedded": embeddings["embedded"] if embeddings else None,
+        "embedded": embeddings["embedded"] if embeddings else outcome.paid.get("embedded"),
         "cached": embeddings["cached"] if embeddings else None,
-        "cost_usd": _cost(embeddings, chunks) if embeddings else None,
-        "tokens": embeddings["tokens"] if embeddings else None,
+        "cost_usd": _cost(embeddings, chunks) if embeddings else outcome.paid.get("cost_usd"),
+        "tokens": embeddings["tokens"] if embeddings else outcome.paid.get("tokens"),
         "embedder": embeddings["identity"] if embeddings else None,
         "language": reports["bm25_index"]["language"] if "bm25_index" in reports else None,
         "evaluation": reports.get("evaluation"),

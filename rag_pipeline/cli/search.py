@@ -11,6 +11,7 @@ from typing import Any
 from rag_pipeline.cli.missing import missing_lines
 from rag_pipeline.cli.output import print_json, print_line
 from rag_pipeline.cli.warnings import warnings_on_stderr
+from rag_pipeline.errors import QueryError
 from rag_pipeline.query import Explanation, Hit, Index, RerankEffect
 from rag_pipeline.query.index import MODES
 
@@ -47,7 +48,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run_search(arguments: argparse.Namespace) -> int:
-    index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
+    index = _index(arguments)
     with warnings_on_stderr():
         hits = index.search(
             arguments.query, arguments.k, arguments.mode, arguments.where, arguments.rerank, arguments.neighbours
@@ -63,7 +64,7 @@ def run_search(arguments: argparse.Namespace) -> int:
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
-    index = Index.open(arguments.corpus, snapshot=arguments.snapshot)
+    index = _index(arguments)
     if arguments.expect is not None:
         return _explain_missing(index, arguments)
     with warnings_on_stderr():
@@ -78,16 +79,33 @@ def run_explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _index(arguments: argparse.Namespace) -> Index:
+    """The index to search.
+
+    Raises:
+        QueryError: the query is empty. A program may pass on what somebody has typed so far, and finds nothing; on a
+            command line it is most likely a variable that is not set.
+    """
+    from rag_pipeline.query.snapshot_reader import visible
+
+    if not visible(arguments.query):
+        raise QueryError("query: expected words to search for, got an empty text")
+    return Index.open(arguments.corpus, snapshot=arguments.snapshot)
+
+
 def _explain_missing(index: Index, arguments: argparse.Namespace) -> int:
     with warnings_on_stderr():
         missing = index.explain_missing(arguments.query, arguments.expect, arguments.mode, arguments.where, arguments.rerank)
+    unknown = missing.verdict == "unknown"
     if arguments.json:
         values = {**missing.model_dump(mode="json"), "terms_lacking": missing.terms_lacking}
         print_json({**_head(index, arguments), "expected": values})
+    elif unknown:
+        raise QueryError(f"--expect: {next(missing_lines(missing))}")
     else:
         for line in missing_lines(missing):
             print_line(line)
-    return 0
+    return 2 if unknown else 0
 
 
 def _head(index: Index, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -31,18 +31,31 @@ _TEXT_SHOWN = 80
 class Verdict(Contract):
     """One gate's finding: ``refusal`` keeps the candidate from being published, ``warning`` only tells of something.
 
-    ``numbers`` are shown beside the description and plotted over time.
+    ``summary`` is one line, ``details`` are more, ``remedy`` is what to do about a refusal, or why it refuses nothing.
+    ``numbers`` are shown beside it and plotted over time.
     """
 
     severity: Literal["fine", "warning", "refusal"] = "fine"
-    description: str
+    summary: str
+    details: tuple[str, ...] = ()
+    remedy: str = ""
     numbers: dict[str, float] = Field(default_factory=dict)
+
+    @property
+    def finding(self) -> str:
+        """What was found: a line, and indented ones with details."""
+        return "\n  ".join((self.summary, *self.details))
+
+    @property
+    def description(self) -> str:
+        """What was found and what to do about it."""
+        return f"{self.finding}\n  {self.remedy}" if self.remedy else self.finding
 
     def softened(self, reason: str) -> Verdict:
         """A refusal as a warning, with the reason why it refuses nothing; anything else as it is."""
         if self.severity != "refusal":
             return self
-        return self.model_copy(update={"severity": "warning", "description": f"{self.description} {reason}"})
+        return self.model_copy(update={"severity": "warning", "remedy": reason})
 
 
 def gated_mode(config: EvaluationConfig, results: Results) -> str:
@@ -56,19 +69,20 @@ def judge_gates(config: EvaluationConfig, results: Results) -> Verdict:
     found = {name: results.mean(mode, name) for name in config.gates}
     below = {name: value for name, value in found.items() if value < config.gates[name] - _ROUNDING}
     if not config.gates:
-        return Verdict(description="evaluation.gates names none.")
+        return Verdict(summary="evaluation.gates names none.")
     shown = ", ".join(
         f"{name} {value:.3f} ({'below' if name in below else 'at least'} {config.gates[name]:g})"
         for name, value in found.items()
     )
     remedy = (
-        " Mend what made it worse, or lower evaluation.gates; `refresh --accept-drop` publishes it once as it is."
+        "Mend what made it worse, or lower evaluation.gates; `refresh --accept-drop` publishes it once as it is."
         if below
         else ""
     )
     return Verdict(
         severity="refusal" if below else "fine",
-        description=f"{mode}, {results.queries} queries: {shown}.{remedy}",
+        summary=f"{mode}, {results.queries} queries: {shown}.",
+        remedy=remedy,
         numbers={name: round(value, 6) for name, value in found.items()},
     )
 
@@ -93,7 +107,7 @@ def judge_step_back(
     mode = gated_mode(config, after)
     pairs = list(paired_results(before, after, mode)) if before is not None else []
     if not pairs:
-        return Verdict(description=f"Snapshot {served} was not asked the same queries: there is nothing to compare.")
+        return Verdict(summary=f"Snapshot {served} was not asked the same queries: there is nothing to compare.")
     metrics = tuple(config.gates) or (DEFAULT_METRIC,)
     if after.kind == "queries":
         allowed = config.max_drop if config.max_drop is not None else MAX_DROP
@@ -119,22 +133,20 @@ def _verdict(
     compared = {name: compare_metric(pairs, name) for name in metrics}
     refused = [name for name, found in compared.items() if -found.difference > allowed + _ROUNDING]
     fallen = [name for name, found in compared.items() if -found.difference > told + _ROUNDING]
-    shown = "; ".join(
-        f"{name} {found.before:.3f} -> {found.after:.3f} ({found.difference:+.3f}, {found.worse} worse, "
-        f"{found.better} better, p = {found.p_value:.3f})"
+    shown = ", ".join(f"{name} {found.before:.3f} -> {found.after:.3f}" for name, found in compared.items())
+    details = [
+        f"{name} {found.difference:+.3f}: {found.worse} worse, {found.better} better, p = {found.p_value:.3f}"
         for name, found in compared.items()
+    ]
+    remedy = (
+        "Mend what made it worse; if it is meant to be so, `refresh --accept-drop` publishes it, and evaluation.max_drop "
+        "allows more."
     )
-    description = f"{about}: {shown}; max_drop is {allowed:g}."
-    if fallen:
-        description += f" Fell most: {_falls(pairs, fallen[0])}."
-    if refused:
-        description += (
-            " Mend what made it worse; if it is meant to be so, `refresh --accept-drop` publishes it, and "
-            "evaluation.max_drop allows more."
-        )
     return Verdict(
         severity="refusal" if refused else "warning" if fallen else "fine",
-        description=description,
+        summary=f"{about}: {shown}; max_drop is {allowed:g}.",
+        details=(*details, *(_falls(pairs, fallen[0]) if fallen else ())),
+        remedy=remedy if refused else "",
         numbers={f"{name} change": round(found.difference, 6) for name, found in compared.items()},
     )
 
@@ -164,9 +176,11 @@ def compare_metric(pairs: list[tuple[QueryResult, QueryResult]], metric: str) ->
     return compare_paired([old.figure(metric) for old, _ in pairs], [new.figure(metric) for _, new in pairs])
 
 
-def _falls(pairs: list[tuple[QueryResult, QueryResult]], metric: str) -> str:
+def _falls(pairs: list[tuple[QueryResult, QueryResult]], metric: str) -> Iterable[str]:
+    """The queries that fell most, a line each."""
     figures = [(old.figure(metric), new.figure(metric), old) for old, new in pairs]
     falls = sorted((new - old, query.query_id, old, new, query.text) for old, new, query in figures if new < old)
-    return "; ".join(
-        f"{name} {text[:_TEXT_SHOWN]!r} {metric} {old:.2f} -> {new:.2f}" for _, name, old, new, text in falls[:_FALLS_SHOWN]
-    )
+    for _, name, old, new, text in falls[:_FALLS_SHOWN]:
+        yield f"{name} {text[:_TEXT_SHOWN]!r} {metric} {old:.2f} -> {new:.2f}"
+    if len(falls) > _FALLS_SHOWN:
+        yield f"… and {len(falls) - _FALLS_SHOWN} more that fell"

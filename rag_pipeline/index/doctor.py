@@ -16,7 +16,8 @@ _REMEDY = "; `rag-pipeline doctor --fix` deletes them"
 
 
 class Finding(Contract):
-    """``error``: something that is served or kept is damaged. ``warning``: something lies about or is unusual."""
+    """``error``: something that is served or kept is damaged, or a refresh would stop. ``warning``: something lies about or
+    is unusual."""
 
     corpus: str
     severity: Literal["error", "warning"]

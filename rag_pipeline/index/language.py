@@ -29,6 +29,9 @@ _LEAST_COVERAGE = 0.05
 """Function words in a text of a language: about a third of English ones, a tenth of Turkish or Finnish ones."""
 _LEAST_KNOWN = 0.1
 _MOST_ACCENTED = 0.02
+_LEAST_UNTOLD = 500
+"""Words without the function words of any language that are held against the language chosen last: prose of a language
+that is known tells it in a tenth of them."""
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\U00020000-\U000323af]+"
@@ -85,9 +88,10 @@ def corpus_language(texts: Iterable[str], before: str | None = None) -> str:
     Returns:
         The language that most of the text is written in, however little that is: the stemmer of another language harms
         little and helps where its language is. "none" where most is in languages without a stemmer. English where
-        nothing can be told and nearly all is ASCII: names, code, or too little text.
+        nothing can be told and nearly all is ASCII: names, code, or too little text. A little text that tells nothing
+        leaves it at ``before``.
     """
-    shares = language_shares(texts)
+    shares = language_shares(texts, before)
     best = max(sorted(shares), key=lambda language: shares[language])
     chosen_before = max((share for language, share in shares.items() if _stemmed_as(language) == before), default=0.0)
     if before is not None and shares[best] < TAKES_OVER * chosen_before:
@@ -95,11 +99,12 @@ def corpus_language(texts: Iterable[str], before: str | None = None) -> str:
     return _stemmed_as(best)
 
 
-def language_shares(texts: Iterable[str]) -> Mapping[str, float]:
+def language_shares(texts: Iterable[str], before: str | None = None) -> Mapping[str, float]:
     """How much of the words of some texts is of each language. "none" is one that is not known. Sums to 1.
 
     Texts that tell nothing by themselves, since they are short, are looked at together. What is not told then counts
-    only where hardly any text tells its language.
+    only where hardly any text tells its language: for the language of ``before`` while it is little, such as what remains
+    of a small corpus.
     """
     weights: Counter[str] = Counter()
     short: Counter[str] = Counter()
@@ -115,7 +120,8 @@ def language_shares(texts: Iterable[str]) -> Mapping[str, float]:
         weights[language] += short.total()
     elif weights.total() <= _LEAST_KNOWN * short.total():
         accented = sum(count for word, count in short.items() if not word.isascii())
-        weights["english" if accented <= _MOST_ACCENTED * short.total() else "none"] += max(short.total(), 1)
+        guess = "english" if accented <= _MOST_ACCENTED * short.total() else "none"
+        weights[before if before is not None and short.total() < _LEAST_UNTOLD else guess] += max(short.total(), 1)
     total = weights.total()
     return {language: weight / total for language, weight in weights.items()}
 
@@ -124,17 +130,13 @@ def _stemmed_as(language: str) -> str:
     return language if language in STEMMED_LANGUAGES else "none"
 
 
-def text_language(text: str) -> str | None:
-    """The language whose function words a text holds most of; None when it holds too few to tell."""
-    return _language_of(_words(text))
-
-
 def _words(text: str) -> Counter[str]:
     folded = unicodedata.normalize("NFKC", text[:_CHARACTERS_READ]).casefold()
     return Counter(_WORD.findall(_UNSPACED.sub(" ", folded)))
 
 
 def _language_of(words: Counter[str]) -> str | None:
+    """The language whose function words are most among these; None when they are too few to tell."""
     scores: Counter[str] = Counter()
     different: Counter[str] = Counter()
     for word, count in words.items():

@@ -27,6 +27,7 @@ _CHARACTERS_SHOWN = 80
 _SHOWN_OTHERWISE = {"failures", "incomplete", "figures", "fusion"}
 _WHEN_THERE = {
     "turned_from", "identity_before", "context_lines_written", "context_lines_missing", "context_tokens", "context_cost_usd",
+    "reasons",
 }  # fmt: skip
 """Shown when they say something: most runs keep their embedder, most corpora have no context lines of a model."""
 

@@ -27,7 +27,8 @@ _MISCONFIGURED = {error.__name__ for error in (ConfigError, CredentialsError, Mi
 class RefreshOutcome:
     """What came of one run. ``error`` is None when it succeeded; ``reports`` hold the stages that finished.
 
-    ``misconfigured`` tells a failure that configuration, environment or installation is to blame for.
+    ``misconfigured`` tells a failure that configuration, environment or installation is to blame for. ``paid`` are the
+    figures of what a stage that failed, and those before it, had spent: ``tokens``, ``cost_usd`` and others.
     """
 
     corpus: str
@@ -36,6 +37,7 @@ class RefreshOutcome:
     error: str | None
     trace: str | None = None
     misconfigured: bool = False
+    paid: dict[str, Any] = field(default_factory=dict)
     reports: dict[str, Contract] = field(default_factory=dict)
 
 
@@ -96,12 +98,14 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
         error=None if result.success else _error(corpus.name, result),
         trace=None if result.success else _trace(result),
         misconfigured=not result.success and _misconfigured(result),
+        paid=_paid(result),
         reports=recording.reports,
     )
 
 
 def _error(corpus: str, result: dg.ExecuteInProcessResult) -> str:
-    """Why a run failed, in one readable line: the blocking checks that did not hold, or else the first failed step."""
+    """Why a run failed: the blocking checks that did not hold, each from a line of its own on, or else the first failed
+    step."""
     findings = [
         f"{event.event_specific_data.check_name}: {event.event_specific_data.description}"
         for event in result.all_events
@@ -110,7 +114,8 @@ def _error(corpus: str, result: dg.ExecuteInProcessResult) -> str:
         and event.event_specific_data.severity == dg.AssetCheckSeverity.ERROR
     ]
     if findings:
-        return f"{corpus}: nothing was published, a check failed: {'; '.join(findings)}"
+        found = "\n".join(findings)
+        return f"{corpus}: nothing was published, a check failed: {found}"
     for event in result.all_events:
         if event.is_step_failure:
             failure = event.step_failure_data
@@ -131,6 +136,15 @@ def _misconfigured(result: dg.ExecuteInProcessResult) -> bool:
         if error is not None:
             return (error.cause or error).cls_name in _MISCONFIGURED
     return False
+
+
+def _paid(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    """The figures beside the first failure of a step."""
+    for event in result.all_events:
+        failure = event.step_failure_data.user_failure_data if event.is_step_failure else None
+        if failure is not None:
+            return {name: value.value for name, value in failure.metadata.items()}
+    return {}
 
 
 def _trace(result: dg.ExecuteInProcessResult) -> str | None:

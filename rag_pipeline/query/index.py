@@ -50,7 +50,8 @@ class Index:
         Args:
             data: the data root; by default the variable RAG_PIPELINE_DATA, or the folder `data`.
             snapshot: pins a snapshot by number.
-            expect: the manifest hash ("sha256:…") that the snapshot must have.
+            expect: the manifest hash ("sha256:…") that the snapshot must have. It is that of content and settings: the
+                weight that a query set has chosen for hybrid searches is not part of it.
             memory_budget: bytes that vectors may take in memory, and again as many for texts. Within it a search is
                 exact and in memory; what exceeds it is searched in and read from the table on disk.
 

@@ -191,7 +191,7 @@ class SnapshotReader:
 
     def _rank(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> _Ranked:
         settings = self._settings(mode, rerank)
-        reranked = settings.rerank != "none" and _visible(text)
+        reranked = settings.rerank != "none" and visible(text)
         wanted = max(k, settings.rerank_candidates) if reranked else k
         candidates = self._candidates(text, wanted, mode, where)
         if not reranked:
@@ -218,7 +218,7 @@ class SnapshotReader:
     def _ask(self, text: str, wanted: Collection[str], mask: npt.NDArray[np.bool_] | None, depth: int) -> _Asked:
         """The first ``depth`` of each arm that is wanted."""
         terms = self.terms_of(text)
-        query = self._embedder.embed_query(text) if "vector" in wanted and _visible(text) else None
+        query = self._embedder.embed_query(text) if "vector" in wanted and visible(text) else None
         matches = self._bm25_matches(terms, mask) if "bm25" in wanted else None
         arms: dict[str, Ranking] = {}
         if "vector" in wanted:
@@ -265,7 +265,7 @@ class SnapshotReader:
         """What `search` does, list by list, each as far down as can be said: the arms, ``fused`` and ``reranked``."""
         mask = None if where is None else self.filter.mask(where)
         settings = self._settings(mode, rerank)
-        reranked = settings.rerank != "none" and _visible(text)
+        reranked = settings.rerank != "none" and visible(text)
         depth = max(_CANDIDATES_PER_ARM, settings.rerank_candidates if reranked else 0)
         deep = self._ask(text, _arms_of(mode), mask, max(depth, min(len(self._row_ids), _DEEPEST)))
         lists = {name: RankedRows(arm.rows.tolist(), arm.scores.tolist()) for name, arm in deep.arms.items()}
@@ -376,7 +376,7 @@ def _effect(reranking: Reranking, one: Reranked) -> RerankEffect | None:
     )
 
 
-def _visible(text: str) -> bool:
+def visible(text: str) -> bool:
     """Whether a text holds anything but white space and characters that are not shown."""
     return any(unicodedata.category(character)[0] not in "ZC" for character in text)
 

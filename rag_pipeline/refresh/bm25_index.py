@@ -19,6 +19,7 @@ from rag_pipeline.hashing import value_hash
 from rag_pipeline.index.analyzer import ANALYZER_VERSION, Analyzer
 from rag_pipeline.index.bm25 import compact, live_chunk_ids, write_deletions, write_segments
 from rag_pipeline.index.language import SAMPLED_TEXTS, LanguageSample, corpus_language
+from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CHUNKS
 from rag_pipeline.index.working_segments import WorkingSegments, read_working_segments, write_working_segments
 from rag_pipeline.lance import read, scan, scan_keys
@@ -67,7 +68,7 @@ def refresh_bm25_index(context: RefreshContext) -> BM25Report:
     left = WorkingSegments(lexical_key=key, language=lexical.language, found=found, segments=tuple(segments))
     if left != working:
         write_working_segments(folder, left)
-    before = None if working is None or working.language == lexical.language else working.language
+    before = language_before(context, working)
     report = BM25Report(
         chunks=len(wanted),
         added=len(missing),
@@ -76,10 +77,18 @@ def refresh_bm25_index(context: RefreshContext) -> BM25Report:
         bytes=sum((folder / segment.file).stat().st_size for segment in segments),
         rebuilt=rebuild,
         language=lexical.language,
-        language_before=before,
+        language_before=before if before != lexical.language else None,
     )
     context.reporter.end(f"{report.chunks} chunks, {report.added} added, {report.deleted} deleted")
     return report
+
+
+def language_before(context: RefreshContext, working: WorkingSegments | None) -> str | None:
+    """The language of what is served, or where nothing is, of what an earlier refresh has left; None without either."""
+    served = served_manifest(context.store)
+    if served is not None:
+        return str(served.content.lexical["language"])
+    return working.language if working is not None else None
 
 
 def _working_segments(context: RefreshContext) -> WorkingSegments | None:

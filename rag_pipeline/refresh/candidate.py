@@ -21,13 +21,13 @@ from rag_pipeline.contracts import (
 )
 from rag_pipeline.errors import ConflictError, StoreError
 from rag_pipeline.hashing import value_hash
-from rag_pipeline.index.analyzer import ANALYZER_VERSION
 from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read
 from rag_pipeline.refresh.chunks import settled_chunk_keys, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED, STALE
+from rag_pipeline.refresh.reasons import lexical_settings, retrieval_settings
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.vector_table import wanted_row_keys
 
@@ -140,15 +140,13 @@ def _written_lines(context: RefreshContext) -> dict[str, str]:
 
 
 def _content(context: RefreshContext, language: str, documents: dict[str, str]) -> SnapshotContent:
-    corpus = context.corpus
-    lexical = corpus.lexical.model_dump(mode="json")
     return SnapshotContent(
         embedder=context.embedder.identity,
         query_model=context.embedder_config.query_model,
         chunking={**context.chunking_settings, **_written_lines(context)},
-        lexical={**lexical, "language": language, "analyzer": ANALYZER_VERSION},
-        retrieval=corpus.retrieval.for_embedder(context.embedder.identity.provider).model_dump(mode="json"),
-        metadata_columns=dict(corpus.metadata),
+        lexical=lexical_settings(context, language),
+        retrieval=retrieval_settings(context),
+        metadata_columns=dict(context.corpus.metadata),
         documents=documents,
     )
 

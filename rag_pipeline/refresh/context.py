@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rag_pipeline.chunking import CHUNKER_VERSION
 from rag_pipeline.config import HOSTED_PROVIDERS, ChunkingConfig, CorpusConfig, EmbedderConfig
-from rag_pipeline.contracts import Tokenizer
+from rag_pipeline.contracts import EmbeddingSpend, Tokenizer
 from rag_pipeline.embedding import Embedder, embedder_for
 from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.embedding.providers import resolved
@@ -87,7 +87,8 @@ class RefreshContext:
     reporter: Reporter = field(default_factory=Silent)
     dry_run: bool = False
     figures: dict[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
-    _spent_on_lines: list[tuple[int, float]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _spent_on_lines: list[tuple[int, float | None]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _spent_on_texts: list[EmbeddingSpend] = field(default_factory=list, init=False, repr=False, compare=False)
     _caches: dict[str, EmbeddingCache] = field(default_factory=dict, init=False, repr=False, compare=False)
     _found: dict[str, tuple[list[tuple[str, int]], Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -226,12 +227,28 @@ class RefreshContext:
 
     def note_context_lines(self, tokens: int, cost_usd: float | None) -> None:
         """What the `chunks` stage has spent on context lines, which the budget for embedding is less by."""
-        self._spent_on_lines.append((tokens, cost_usd or 0.0))
+        self._spent_on_lines.append((tokens, cost_usd))
 
     @property
     def spent_on_context_lines(self) -> tuple[int, float]:
         """Tokens and USD, as far as this process has spent them in this refresh."""
-        return sum(tokens for tokens, _ in self._spent_on_lines), sum(cost for _, cost in self._spent_on_lines)
+        return sum(tokens for tokens, _ in self._spent_on_lines), sum(cost or 0.0 for _, cost in self._spent_on_lines)
+
+    def note_embedding(self, spent: EmbeddingSpend) -> None:
+        """What the `embeddings` stage has spent, whether it came to its end or not."""
+        self._spent_on_texts.append(spent)
+
+    def paid(self) -> dict[str, Any]:
+        """What this process has spent so far in this refresh: figures by their names in reports. Empty for nothing."""
+        costs = [*(cost for _, cost in self._spent_on_lines), *(spent.cost_usd for spent in self._spent_on_texts)]
+        figures = {
+            "embedded": sum(spent.texts for spent in self._spent_on_texts),
+            "tokens": sum(spent.tokens for spent in self._spent_on_texts),
+            "context_tokens": sum(tokens for tokens, _ in self._spent_on_lines),
+        }
+        if not any(figures.values()):
+            return {}
+        return figures if None in costs else {**figures, "cost_usd": float(sum(one for one in costs if one is not None))}
 
     def embedding_cache(self, embedder: Embedder) -> EmbeddingCache:
         """The vectors of an embedder. Opened once a refresh: the hashes that it holds are read from disk."""

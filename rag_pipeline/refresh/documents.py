@@ -7,6 +7,7 @@ version, marked stale. Nothing is deleted before the whole source has been seen 
 from __future__ import annotations
 
 from rag_pipeline.errors import SourceError, StoreError
+from rag_pipeline.evaluation.query_set import configured_queries
 from rag_pipeline.index.snapshot import read_manifest, snapshot_numbers
 from rag_pipeline.parsing import NO_TEXT_REASONS, Parsers
 from rag_pipeline.refresh.context import RefreshContext
@@ -14,7 +15,7 @@ from rag_pipeline.refresh.document_loader import Loader
 from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter, KnownDocument, Writer
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import DocumentsReport
-from rag_pipeline.refresh.source import listing_of
+from rag_pipeline.refresh.source import listing_of, nothing_listed
 from rag_pipeline.sources import ItemReader, list_items
 
 _ROUNDING = 1e-9
@@ -26,9 +27,11 @@ def refresh_documents(context: RefreshContext) -> DocumentsReport:
     """Reconcile the documents table with the source.
 
     Raises:
+        ConfigError: the query set cannot be read, which the stage `evaluation` will ask: found before anything is paid for.
         SourceError: the source lists nothing, or more would be deleted or has failed than the corpus's safety allows.
             Nothing has been deleted then.
     """
+    configured_queries(context.corpus)
     state = DocumentsState(context.store)
     loader = load_source(context, state, DocumentsWriter(context.store))
     removed = removed_documents(context, state, loader)
@@ -50,12 +53,7 @@ def load_source(context: RefreshContext, state: DocumentsState, writer: Writer) 
     corpus = context.corpus
     items = list_items(corpus)
     if not items and not (context.allow_deletes and state.served):
-        kept = f", the index of {state.served} documents stays as it is" if state.served else ""
-        remedy = ", or refresh with --allow-deletes if the source is meant to be empty" if state.served else ""
-        raise SourceError(
-            f"{corpus.file}: source.path: {corpus.source_address} lists no item{kept}; "
-            f"check path, include and exclude{remedy}"
-        )
+        raise nothing_listed(corpus, state.served)
     context.reporter.begin(corpus.name, "documents", len(items), "items", sum(item.size for item in items))
     with Parsers(corpus.parsing) as parsers:
         loader = Loader(context, state, writer, parsers)

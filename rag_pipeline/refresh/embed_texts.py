@@ -50,6 +50,10 @@ class Spending:
         """None when tokens were spent whose price is not known."""
         return _sum(budget.spent_usd if budget.spent_tokens else 0.0 for budget in self._budgets)
 
+    @property
+    def of_this_refresh(self) -> EmbeddingSpend:
+        return EmbeddingSpend(texts=self._texts, tokens=self.tokens, cost_usd=self.cost_usd)
+
     def budget(self, usd_per_token: float | None) -> Budget:
         """What another embedder of the chain may spend: the budget less what context lines and those before it took."""
         limits = self._context.corpus.budget
@@ -70,10 +74,11 @@ class Spending:
 
     def finish(self, identity: EmbedderIdentity) -> None:
         earlier = self._before.spent if self._before is not None else EmbeddingSpend()
+        here = self.of_this_refresh
         spent = EmbeddingSpend(
-            texts=earlier.texts + self._texts,
-            tokens=earlier.tokens + self.tokens,
-            cost_usd=_sum((earlier.cost_usd, self.cost_usd)),
+            texts=earlier.texts + here.texts,
+            tokens=earlier.tokens + here.tokens,
+            cost_usd=_sum((earlier.cost_usd, here.cost_usd)),
         )
         write_embedding_record(self._context.store, EmbeddingRecord(identity=identity, spent=spent))
 

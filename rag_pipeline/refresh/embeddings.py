@@ -25,6 +25,7 @@ from rag_pipeline.errors import (
     RefusedTextError,
     StoreError,
 )
+from rag_pipeline.index.snapshot import served_manifest
 from rag_pipeline.index.store import CHUNKS, VECTORS
 from rag_pipeline.index.vector_table import identity_of, same_identity
 from rag_pipeline.lance import read, read_keys, scan_keys
@@ -51,8 +52,16 @@ def refresh_embeddings(context: RefreshContext) -> EmbeddingsReport:
     if chunks is None:
         raise StoreError(f"{context.corpus.name}: there is no chunks table yet; run its `chunks` stage first")
     hashes = pc.unique(read(chunks, ["content_hash"])["content_hash"])
-    failures: list[RagPipelineError] = []
     spending = Spending(context)
+    try:
+        return _embed_with_first(context, chunks, hashes, spending)
+    finally:
+        context.note_embedding(spending.of_this_refresh)
+
+
+def _embed_with_first(context: RefreshContext, chunks: Any, hashes: pa.Array, spending: Spending) -> EmbeddingsReport:
+    """Embed all texts with the first embedder of the chain that can be had."""
+    failures: list[RagPipelineError] = []
     for member in context.members:
         if isinstance(member, RagPipelineError):
             failures.append(member)
@@ -79,7 +88,7 @@ def _embed_all(
     cache = context.embedding_cache(embedder)
     missing = cache.missing(hashes)
     vectors = context.store.table(VECTORS)
-    before = identity_of(vectors) if vectors is not None else None
+    before = _identity_before(context, vectors)
     fresh = len(hashes) - (0 if context.full else _in_vector_table(vectors, hashes, embedder.identity))
     if isinstance(embedder, HostedEmbedder) and before != embedder.identity:
         # Also with all texts in the cache: a snapshot that cannot be searched here must not be published in silence.
@@ -107,6 +116,14 @@ def _embed_all(
     )
     context.reporter.end(f"{report.embedded} texts embedded, {report.cached} found in the cache")
     return report
+
+
+def _identity_before(context: RefreshContext, vectors: Any | None) -> EmbedderIdentity | None:
+    """The embedder of what is served, or of the vectors that an earlier refresh has left where nothing is."""
+    served = served_manifest(context.store)
+    if served is not None:
+        return served.content.embedder
+    return identity_of(vectors) if vectors is not None else None
 
 
 def _refused(context: RefreshContext, chunks: Any, refused: SomeRefusedError) -> str:

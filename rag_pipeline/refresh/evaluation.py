@@ -146,7 +146,8 @@ def judge_candidate(context: RefreshContext, stage: str) -> Judgement:
 
 def gate_error(context: RefreshContext, refusals: tuple[str, ...]) -> GateError:
     """The error that refuses a candidate."""
-    return GateError(f"{context.corpus.name}: nothing was published, the candidate answers worse: {' '.join(refusals)}")
+    found = "\n".join(refusals)
+    return GateError(f"{context.corpus.name}: nothing was published, the candidate answers worse: {found}")
 
 
 class _Remembered(NamedTuple):
@@ -255,13 +256,13 @@ def _judge(context: RefreshContext, candidate: Candidate, known: _Remembered) ->
     config, served = context.corpus.evaluation, served_manifest(context.store)
     gates = judge_gates(config, results)
     if served is None:
-        step_back = Verdict(description="Nothing was published yet that this could fall behind.")
+        step_back = Verdict(summary="Nothing was published yet that this could fall behind.")
     elif served.hash == candidate.hash:
-        step_back = Verdict(description=f"Snapshot {served.snapshot}, which is served, holds the same.")
+        step_back = Verdict(summary=f"Snapshot {served.snapshot}, which is served, holds the same.")
         gates = gates.softened(f"Refuses nothing: snapshot {served.snapshot}, which is served, holds the same.")
     elif results.content != candidate.hash:
         step_back = Verdict(
-            description=f"Known items were not asked again: {known.drift:.1%} of the documents have changed since they were."
+            summary=f"Known items were not asked again: {known.drift:.1%} of the documents have changed since they were."
         )
     else:
         step_back = _judge_step_back(context, candidate, served, results)
@@ -269,7 +270,7 @@ def _judge(context: RefreshContext, candidate: Candidate, known: _Remembered) ->
         gates, step_back = (found.softened("Refuses nothing: a rollback holds.") for found in (gates, step_back))
     accepted: tuple[str, ...] = ()
     if context.accept_drop:
-        accepted = tuple(found.description for found in (gates, step_back) if found.severity == "refusal")
+        accepted = tuple(found.finding for found in (gates, step_back) if found.severity == "refusal")
         reason = "Accepted: this refresh was started with --accept-drop."
         gates, step_back = gates.softened(reason), step_back.softened(reason)
     return Judgement(results, known.fusion, gates, step_back, accepted, candidate.hash, known.drift)

@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_pipeline.contracts import Contract
+from rag_pipeline.contracts import Contract, Manifest
 from rag_pipeline.embedding import Embedder
 from rag_pipeline.embedding.budget import Budget
 from rag_pipeline.embedding.cache import EmbeddingCache
 from rag_pipeline.embedding.hosted.embedder import HostedEmbedder
 from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError, RagPipelineError, SourceError
+from rag_pipeline.evaluation.query_set import configured_queries
+from rag_pipeline.evaluation.results import read_results
 from rag_pipeline.hashing import text_hash
 from rag_pipeline.index.language import LanguageSample, corpus_language
 from rag_pipeline.index.snapshot import served_manifest
@@ -21,7 +23,7 @@ from rag_pipeline.index.store import CHUNKS, DOCUMENTS, VECTORS
 from rag_pipeline.index.vector_table import has_parents, same_identity, same_layout, vector_schema
 from rag_pipeline.index.working_segments import read_working_segments
 from rag_pipeline.lance import read, read_keys, scan_keys
-from rag_pipeline.refresh.bm25_index import lexical_key, sampled_texts
+from rag_pipeline.refresh.bm25_index import language_before, lexical_key, sampled_texts
 from rag_pipeline.refresh.candidate import model_access
 from rag_pipeline.refresh.chunks import DOCUMENT_COLUMNS, chunk_key, wanted_chunk_keys
 from rag_pipeline.refresh.context import RefreshContext, chain_error
@@ -31,6 +33,7 @@ from rag_pipeline.refresh.document_rows import FAILED, Row
 from rag_pipeline.refresh.document_state import DocumentsState, parse_key
 from rag_pipeline.refresh.documents import load_source, removed_documents
 from rag_pipeline.refresh.embeddings import indexed_text
+from rag_pipeline.refresh.reasons import changed_settings, lexical_settings, retrieval_settings
 from rag_pipeline.refresh.reconcile import keys_by_document
 from rag_pipeline.refresh.reports import DocumentsReport
 
@@ -55,13 +58,13 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
     """Load, cut and count, and compare with the store."""
     state = DocumentsState(context.store)
     counter = _Counter(context)
-    stops, report, removed = None, None, []
+    stops, report, removed = _query_set_stops(context), None, []
     try:
         loader = load_source(context, state, counter)
         removed = removed_documents(context, state, loader)
         report = loader.report(removed)
     except SourceError as error:
-        stops = str(error)
+        stops = stops or str(error)
     gone = {known.document_id for known in removed}
     counter.add_unchanged(gone)
     texts, tokens = counter.to_embed()
@@ -78,6 +81,14 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         stops=stops or _embedding_stops(context, texts, tokens),
         context_lines_to_write=counter.context_lines,
     )
+
+
+def _query_set_stops(context: RefreshContext) -> str | None:
+    try:
+        configured_queries(context.corpus)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def _embedding_stops(context: RefreshContext, texts: int, tokens: int) -> str | None:
@@ -236,8 +247,26 @@ def _reasons(context: RefreshContext, state: DocumentsState) -> Iterator[str]:
     elif vectors is not None and not same_layout(vectors, vector_schema(identity, corpus.metadata, has_parents(vectors))):
         yield "the metadata columns have changed: the vector table is written anew, nothing is embedded for it"
     served = served_manifest(store)
-    if served is not None and served.content.embedder == identity and served.model_access != model_access(context):
+    if served is None:
+        return
+    settings = {"lexical": lexical_settings(context, "auto"), "retrieval": retrieval_settings(context)}
+    for change in changed_settings(served.content, settings):
+        yield f"{change}: a snapshot that says so is published"
+    if served.content.embedder == identity and served.model_access != model_access(context):
         yield "the model is reached elsewhere: a snapshot that says so is published, nothing is embedded for it"
+    if _asked_anew(context, served):
+        yield "the query set has changed: it is asked anew, and may choose another weight of BM25 in hybrid searches"
+
+
+def _asked_anew(context: RefreshContext, served: Manifest) -> bool:
+    """Whether a query set is there that what is served was not asked yet, and that chooses a weight."""
+    if context.corpus.retrieval.fusion != "auto":
+        return False
+    try:
+        queries = configured_queries(context.corpus)
+    except ConfigError:  # told as what stops the refresh
+        return False
+    return queries is not None and read_results(context.store, served.hash, queries.kind, queries.hash) is None
 
 
 def _lexical_reasons(context: RefreshContext, counter: _Counter, gone: set[str]) -> Iterator[str]:
@@ -245,9 +274,11 @@ def _lexical_reasons(context: RefreshContext, counter: _Counter, gone: set[str])
     if working is None:
         return
     language = _language(context, counter, gone, None if context.full or not working.found else working.language)
-    if working.language is not None and language != working.language:
-        yield f"the lexical language is now {language}, before {working.language}: the lexical index is built anew"
-    elif working.lexical_key != lexical_key(language):
+    before, rebuilt = language_before(context, working), working.lexical_key != lexical_key(language)
+    if before is not None and language != before:
+        built = "is" if rebuilt else "was"
+        yield f"the lexical language is now {language}, before {before}: the lexical index {built} built anew"
+    elif rebuilt:
         yield "the lexical configuration has changed: the lexical index is built anew"
 
 

@@ -81,7 +81,7 @@ class EmbeddingsReport(Contract):
     """``embedded`` texts went to the model; ``cached`` ones were new to this corpus and had a vector already.
 
     ``cost_usd`` is None where no price is known. ``identity_before`` is set when the embedder is another one than
-    before. ``turned_from`` says why embedders of the chain could not be had.
+    that of what is served. ``turned_from`` says why embedders of the chain could not be had.
     """
 
     texts: int
@@ -104,7 +104,7 @@ class VectorTableReport(Contract):
 
 
 class BM25Report(Contract):
-    """``language_before`` is set when the language is another one than before, which rebuilds the index."""
+    """``language_before`` is set when the language is another one than that of what is served."""
 
     chunks: int
     added: int
@@ -142,7 +142,8 @@ class EvaluationReport(Contract):
 class SnapshotReport(Contract):
     """``published`` is false when the candidate equals what is served already, or a rollback holds.
 
-    Documents are counted against what was served before, whatever refreshes in between have loaded.
+    Documents are counted against what was served before, whatever refreshes in between have loaded. ``reasons`` say what
+    else made for a new snapshot: settings that have changed since.
     """
 
     snapshot: int
@@ -152,6 +153,7 @@ class SnapshotReport(Contract):
     documents_added: int
     documents_changed: int
     documents_removed: int
+    reasons: tuple[str, ...] = ()
     hash: str
     documents: int
     chunks: int

@@ -12,6 +12,7 @@ from rag_pipeline.refresh.embedding_record import read_embedding_record, write_e
 from rag_pipeline.refresh.evaluation import gate_error, judge_candidate
 from rag_pipeline.refresh.fusion_record import fusion_record_of
 from rag_pipeline.refresh.garbage import collects_own_garbage
+from rag_pipeline.refresh.reasons import fused_weight, publishing_reasons
 from rag_pipeline.refresh.reports import SnapshotReport
 
 
@@ -66,9 +67,7 @@ def _same(context: RefreshContext, candidate: Candidate, served: Manifest) -> bo
     record = fusion_record_of(context, candidate.hash, configured_queries(context.corpus))
     if record is None:  # the query set was edited, and the stage before has not asked it
         return True
-    default = candidate.content.retrieval["bm25_weight"]
-    weights = {fusion.bm25_weight if fusion is not None else default for fusion in (served.fusion, record.fusion)}
-    return len(weights) == 1
+    return fused_weight(served) == fused_weight(served.model_copy(update={"fusion": record.fusion}))
 
 
 def _report(
@@ -83,6 +82,7 @@ def _report(
         documents_added=len(new.keys() - old.keys()),
         documents_changed=sum(old[name] != digest for name, digest in new.items() if name in old),
         documents_removed=len(old.keys() - new.keys()),
+        reasons=tuple(publishing_reasons(before, manifest)) if published else (),
         hash=manifest.hash,
         documents=manifest.counts.documents,
         chunks=manifest.counts.chunks,

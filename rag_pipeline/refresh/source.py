@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rag_pipeline.config import CorpusConfig
 from rag_pipeline.contracts import SourceItem
+from rag_pipeline.errors import SourceError
 from rag_pipeline.refresh.reports import SourceListing
 from rag_pipeline.sources import list_items, listing_hash
 
@@ -25,4 +26,17 @@ def listing_of(items: Sequence[SourceItem]) -> SourceListing:
         bytes=sum(item.size for item in items),
         modified_at=max((item.modified_at for item in items), default=None),
         hash=listing_hash(items),
+    )
+
+
+def nothing_listed(corpus: CorpusConfig, served: int = 0) -> SourceError:
+    """The error that stops a refresh whose source is empty.
+
+    Args:
+        served: how many documents the index keeps.
+    """
+    kept = f", the index of {served} documents stays as it is" if served else ""
+    remedy = ", or refresh with --allow-deletes if the source is meant to be empty" if served else ""
+    return SourceError(
+        f"{corpus.file}: source.path: {corpus.source_address} lists no item{kept}; check path, include and exclude{remedy}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -14,11 +14,9 @@ from rag_pipeline.embedding.hosted.calls import CallError
 from rag_pipeline.embedding.hosted.gate import Gate
 from rag_pipeline.embedding.hosted.litellm_library import (
     Asked,
-    NoRetries,
-    answer_of,
     check_variables,
-    load_litellm,
     missing_variables,
+    send,
 )
 from rag_pipeline.errors import ProviderError, RagPipelineError, RerankingError
 
@@ -80,10 +78,11 @@ class HostedModel:
         """
 
         async def one(number: int) -> T:
-            async def send() -> T:
-                return read(await self._send(requests[number]), number)
+            async def asked() -> T:
+                arguments = {**requests[number], "model": self.model}
+                return read(await send(self._asked, self._purpose, self._function, arguments, self._timeout), number)
 
-            return await self.gate.call(send, 0, _RETRY_SECONDS)
+            return await self.gate.call(asked, 0, _RETRY_SECONDS)
 
         async def all_of_them() -> list[T]:
             tasks = [asyncio.ensure_future(one(number)) for number in range(len(requests))]
@@ -104,13 +103,6 @@ class HostedModel:
     def unusable(self, what: str) -> CallError:
         """The error for an answer that came and cannot be read; asking again may help."""
         return CallError("transient", ProviderError(f"{self.model} {what}"))
-
-    async def _send(self, request: dict[str, Any]) -> Any:
-        send: Callable[..., Awaitable[Any]] = getattr(load_litellm(self._purpose), self._function)
-        arguments = {**request, "model": self.model, "timeout": self._timeout, "max_retries": NoRetries(0), "num_retries": 0}
-        if self._api_base is not None:
-            arguments["api_base"] = self._api_base
-        return await answer_of(self._asked, send(**arguments), self._timeout)
 
 
 @lru_cache(maxsize=64)

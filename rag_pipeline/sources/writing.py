@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from pathlib import Path
 
 from rag_pipeline.config import CorpusConfig
@@ -79,9 +80,9 @@ def check_path(corpus: CorpusConfig, path: str) -> None:
             f"with format: files only. Write the whole file yourself"
         )
     parts = path.split("/")
-    odd = any(ord(character) < 32 or character in "\x7f\\" for character in path)
-    if odd or any(part in ("", ".", "..") for part in parts) or os.path.isabs(path) or _is_surrogate(path):
-        raise ConfigError(f"{path!r}: expected a path within the source, such as 'guide/setup.md'")
+    fault = _fault(corpus, path)
+    if fault is not None:
+        raise ConfigError(f"{path!r}: {fault}")
     if open_store_is_one_item(corpus):
         name = source.path.rstrip("/").rpartition("/")[2] if is_address(source.path) else corpus.source_path.name
         if path != name:
@@ -94,6 +95,31 @@ def check_path(corpus: CorpusConfig, path: str) -> None:
         raise ConfigError(f"{path!r}: source.include of {corpus.file} does not pick it up: expected a match of {patterns}")
     if glob_matcher(source.exclude)(path):
         raise ConfigError(f"{path!r}: source.exclude of {corpus.file} leaves it out")
+
+
+def _fault(corpus: CorpusConfig, path: str) -> str | None:
+    """What is wrong with a path whatever the source holds, and what to write instead; None where nothing is."""
+    expected = "expected a path within the source, such as 'guide/setup.md'"
+    if not path:
+        return f"the path is empty; {expected}"
+    if "\\" in path:
+        return f"holds a backslash; {expected}, with / between folders"
+    if any(ord(character) < 32 or character == "\x7f" for character in path):
+        return f"holds a control character; {expected}"
+    if _is_surrogate(path):
+        return f"holds what is not UTF-8; {expected}"
+    if os.path.isabs(path):
+        inside = not is_address(corpus.source.path) and Path(path).is_relative_to(corpus.source_path)
+        instead = f": {Path(path).relative_to(corpus.source_path).as_posix()!r}" if inside else ", such as 'guide/setup.md'"
+        return f"begins with /; expected a path within the source{instead}"
+    plain = posixpath.normpath(path)
+    if plain.split("/")[0] == ".." or plain == ".":
+        return f"leads out of the source; {expected}" if ".." in path else f"names no item; {expected}"
+    if path.endswith("/"):
+        return f"ends with / as a folder does; {expected}"
+    if plain != path:
+        return f"expected a path within the source without '.', '..' and empty parts: {plain!r}"
+    return None
 
 
 def open_store_is_one_item(corpus: CorpusConfig) -> bool:
@@ -133,6 +159,12 @@ def _write_file(corpus: CorpusConfig, file: Path, path: str, data: bytes) -> Non
     try:
         if file.is_dir():
             raise SourceError(f"{corpus.file}: source.path: {path!r} is a folder")
+        above = next((folder for folder in file.parents if folder.is_file()), None)
+        if above is not None:
+            name = above.relative_to(corpus.source_path).as_posix()
+            raise SourceError(
+                f"{path!r}: {name!r} is a file, nothing can lie under it; remove it first, or choose another path"
+            )
         write_atomically(file, data, "source_item")
     except OSError as error:
         raise SourceError(f"{file}: cannot be written: {error.strerror or error}") from None

@@ -169,6 +169,9 @@ def test_new_maps_the_fields_of_records(tmp_path: Path) -> None:
         (["search", "docs", "x", "--where", "path = 'a"], 2, ["where", "Unterminated"]),
         (["search", "docs", "x", "-k", "0"], 2, ["k", "at least 1"]),
         (["search", "docs"], 2, ["query"]),
+        (["search", "docs", ""], 2, ["query: expected words to search for, got an empty text"]),
+        (["search", "docs", " \t", "--json"], 2, ["query: expected words to search for, got an empty text"]),
+        (["explain", "docs", "\u200b"], 2, ["query: expected words to search for, got an empty text"]),
         (["refresh", "nosuch"], 2, ["no corpus 'nosuch'", "docs"]),
         (["new", "Bad-Name", "--source", "."], 2, ["[a-z]", "Bad-Name"]),
         (["new", "fine", "--source", "nowhere"], 2, ["nowhere"]),
@@ -223,3 +226,12 @@ def test_a_dry_run_that_would_stop_at_the_budget_fails(tmp_path: Path) -> None:
     workspace.corpus(yaml="source: {path: files}\nbudget: {tokens_per_refresh: 3}\n", files=PAGES)
     shown = run(workspace, "refresh", "docs", "--dry-run", check=1).stdout
     assert "docs: the refresh would stop at the budget: about " in shown
+
+
+def test_doctor_looks_at_sources_too_before_anything_was_refreshed(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(yaml="source: {path: nowhere}\n")
+    done = run(workspace, "doctor", check=1)
+    assert "error: docs: " in done.stdout
+    assert "nowhere does not exist" in done.stdout
+    assert "warning: docs: nothing was refreshed yet" in done.stdout

@@ -106,9 +106,16 @@ def test_a_document_that_is_not_among_the_hits_is_explained(run: Command) -> Non
     assert (value["verdict"], value["fused"]["rank"], value["terms_lacking"]) == ("ranked", 1, [])
 
 
-def test_a_filter_and_an_unknown_id_are_told(run: Command) -> None:
+def test_a_filter_that_leaves_the_document_out_is_told(run: Command) -> None:
     arguments = ("explain", "docs", "older snapshot", "--expect")
     filtered = run(*arguments, "ops/rollback.md", "--where", "path LIKE 'filler/%'").stdout
     assert "ops/rollback.md: the condition holds for none of its 1 chunks" in filtered
-    unknown = run(*arguments, "rollback.md").stdout
-    assert "rollback.md: the snapshot has no document of this id; like it: ops/rollback.md" in unknown
+
+
+def test_an_id_that_does_not_exist_is_a_mistake(run: Command) -> None:
+    arguments = ("explain", "docs", "older snapshot", "--expect", "rollback.md")
+    unknown = run(*arguments, check=2)
+    told = "rag-pipeline: --expect: rollback.md: the snapshot has no document of this id; like it: ops/rollback.md\n"
+    assert (unknown.stdout, unknown.stderr) == ("", told)
+    value = in_json(run(*arguments, "--json", check=2))["expected"]
+    assert (value["verdict"], value["similar"]) == ("unknown", ["ops/rollback.md"])

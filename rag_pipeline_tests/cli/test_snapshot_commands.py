@@ -81,11 +81,20 @@ def test_a_refused_candidate_fails_the_refresh_until_the_drop_is_accepted(tmp_pa
     workspace.write("a.txt", "Another thing.")
     workspace.write("c.txt", "One lighthouse and a second lighthouse.")
     done = run(workspace, "refresh", "docs", check=1)
-    assert "evaluation_no_step_back" in done.stderr
-    assert "1 'lighthouse' ndcg@10 1.00 -> 0." in done.stderr
+    head, figures, fell, remedy = done.stderr.splitlines()
+    refused = "rag-pipeline: docs: nothing was published, a check failed: evaluation_no_step_back: "
+    assert head.startswith(refused + "hybrid, 1 queries, against snapshot 1: ndcg@10 1.000 -> 0.")
+    assert head.endswith("; max_drop is 0.02.")
+    assert figures.startswith("  ndcg@10 -0.")
+    assert "1 worse, 0 better" in figures
+    assert fell.startswith("  1 'lighthouse' ndcg@10 1.00 -> 0.")
+    assert "`refresh --accept-drop` publishes it" in remedy
     shown = run(workspace, "refresh", "docs", "--accept-drop").stdout
-    assert "snapshot 2 published" in shown
-    assert "evaluation: hybrid, 1 queries, against snapshot 1" in shown
+    published, *_, evaluation, figures, fell, accepted = shown.splitlines()
+    assert "snapshot 2 published" in published
+    assert evaluation.startswith("  evaluation: hybrid, 1 queries, against snapshot 1")
+    assert (figures[:14], fell[:18]) == ("    ndcg@10 -0", "    1 'lighthouse'"), "indented under their line"
+    assert accepted == "    Accepted: this refresh was started with --accept-drop."
 
 
 def test_rollback_holds_until_release(tmp_path: Path) -> None:

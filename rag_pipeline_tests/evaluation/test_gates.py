@@ -65,11 +65,16 @@ def test_a_worse_candidate_is_refused_and_the_queries_that_fell_are_named(worksp
         assert str(caught.value).count("ndcg@10 1.00 -> 0.00") == 5
         assert "--accept-drop" in str(caught.value)
         assert workspace.index().snapshot == 1
+        assert max(map(len, str(caught.value).splitlines())) < 150
     reports = workspace.refresh(accept_drop=True)
     assert reports["snapshot"].snapshot == 2
     assert reports["evaluation"].accepted
+    (warning,) = reports["evaluation"].warnings
+    assert warning.endswith("\n  Accepted: this refresh was started with --accept-drop.")
+    assert "publishes it" not in warning, "no advice to do what was done"
     record = workspace.index().manifest.evaluation
     assert record is not None
+    assert record.accepted[0] == warning.rpartition("\n")[0]
     assert "ndcg@10 1.000 -> 0." in record.accepted[0]
 
 

@@ -15,6 +15,7 @@ from rag_pipeline.evaluation.asking import AskedQuery, WeightedResults
 from rag_pipeline.evaluation.tuning import FEWEST_QUERIES, tuned, weights_to_try
 from rag_pipeline.index.snapshot import read_manifest
 from rag_pipeline.refresh.fusion_record import read_fusion_record
+from rag_pipeline.refresh.plan import plan_refresh
 from rag_pipeline_tests.conftest import Workspace
 
 YAML = "source: {path: files}\nembedding: {provider: hash}\nevaluation: {queries: q.jsonl, qrels: q.tsv}\n"
@@ -155,9 +156,15 @@ def test_an_edited_query_set_that_chooses_another_weight_publishes_the_same_cont
     before = workspace.index()
     assert (before.manifest.fusion, before.fusion.bm25_weight) == (None, 0.85)
     ask_first(folder, 60)
+    announced = "the query set has changed: it is asked anew, and may choose another weight of BM25 in hybrid searches"
+    assert plan_refresh(workspace.context()).reasons == (announced,)
     reports = workspace.refresh()
+    assert plan_refresh(workspace.context()).reasons == ()
     after = workspace.index()
     assert reports["snapshot"].published
+    assert reports["snapshot"].reasons == (
+        f"BM25 has another weight in hybrid searches: 0.85 -> {after.fusion.bm25_weight:g}",
+    )
     assert (after.snapshot, after.manifest.hash) == (2, before.manifest.hash)
     assert after.fusion.tuned
     assert after.fusion.bm25_weight is not None
@@ -176,6 +183,7 @@ def test_an_edited_query_set_that_chooses_the_same_weight_publishes_nothing(work
     assert reports["evaluation"].searches == 3 * 58
     assert reports["evaluation"].fusion.bm25_weight == before.bm25_weight
     assert not reports["snapshot"].published
+    assert plan_refresh(workspace.context()).reasons == ()
 
 
 def test_a_lost_record_is_found_in_the_manifest(workspace: Workspace) -> None:

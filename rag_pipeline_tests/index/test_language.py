@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import unicodedata
+from string import ascii_letters
 
 import pytest
 from hypothesis import given
@@ -16,11 +17,16 @@ from rag_pipeline.index.function_words import FUNCTION_WORDS, STEMMED_LANGUAGES
 from rag_pipeline.index.language import (
     _LANGUAGES_OF,
     LanguageSample,
+    _language_of,
     _words,
     corpus_language,
     language_shares,
-    text_language,
 )
+
+
+def text_language(text: str) -> str | None:
+    return _language_of(_words(text))
+
 
 SAMPLES = {
     "english": "The index is built once a day, and it is kept for as long as there is a reader that needs it.",
@@ -88,7 +94,22 @@ def test_auto_is_no_language_that_text_can_be_analysed_in() -> None:
 @pytest.mark.parametrize("texts", [[], [""], ["这张表每天建立一次。"], ["x = [1, 2]\ny.z()"], ["4711 0815"], ["Page 3."]])
 def test_where_nothing_can_be_told_names_and_code_are_taken_for_english(texts: list[str]) -> None:
     assert corpus_language(texts) == "english"
-    assert corpus_language(texts, "german") == "english"
+    assert corpus_language(texts, "german") == "german", "too little to turn a corpus over"
+    assert (
+        corpus_language([*texts, *(f"name{letter} = other{letter}" for letter in ascii_letters * 10)], "german") == "english"
+    )
+
+
+def test_what_remains_of_a_small_corpus_keeps_its_language_though_it_tells_none() -> None:
+    prices = ["Grüße: Café Müller", "Öffnungszeiten: Mo–Fr 8–12 Uhr, Straßenbahnlinie fünf"]
+    assert corpus_language(prices) == "none"
+    assert corpus_language([SAMPLES["german"], *prices]) == "german"
+    assert corpus_language(prices, before="german") == "german"
+    assert corpus_language([*prices, SAMPLES["english"]], before="german") == "english", "told by more than a tenth"
+
+
+def test_a_language_that_was_guessed_does_not_hold_against_one_that_is_told() -> None:
+    assert corpus_language(["4711 0815", SAMPLES["german"]], before="english") == "german"
 
 
 def test_a_script_and_accents_of_no_known_language_are_not_stemmed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import signal
 import subprocess
 import sys
@@ -68,6 +69,33 @@ def test_a_key_that_the_provider_echoes_is_stored_and_printed_nowhere(workspace:
     assert "9f3c9f3c" not in out + err
     assert not files_with(workspace.root, KEY)
     assert not files_with(workspace.root, "9f3c9f3c")
+
+
+def test_a_refresh_that_fails_says_what_was_paid(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with ProviderServer(dimensions=16) as server:
+        corpus(workspace, server)
+        file = workspace.corpora / "docs" / "corpus.yaml"
+        price = "usd_per_million_tokens: 1000000, retry_seconds"
+        file.write_text(file.read_text().replace("retry_seconds", price) + "budget: {tokens_per_refresh: 60}\n")
+        process = command(workspace, "refresh", "docs", "--json")
+        out, err = process.communicate(timeout=120)
+        sent = sum(len(text.split()) for text in server.answered_texts.elements())
+    (report,) = json.loads(out)
+    assert report["status"] == "failed"
+    assert 0 < report["embedded"] < 12
+    assert 0 < report["tokens"] <= 60
+    assert report["tokens"] == report["cost_usd"] == sent
+    error, paid = err.splitlines()
+    assert "budget.tokens_per_refresh" in error
+    assert paid == f"  {sent} tokens were sent before, {sent}.0000 USD; what came of them is kept"
+    with dg.DagsterInstance.from_config(str(workspace.root / "dagster_home")) as instance:
+        (run,) = instance.get_runs()
+        (failed,) = instance.all_logs(run.run_id, of_type={dg.DagsterEventType.STEP_FAILURE})
+    assert failed.dagster_event is not None
+    shown = failed.dagster_event.step_failure_data.user_failure_data
+    assert shown is not None
+    assert {name: value.value for name, value in shown.metadata.items()}["cost_usd"] == sent
 
 
 def test_corpora_of_one_provider_share_a_pool(workspace: Workspace) -> None:

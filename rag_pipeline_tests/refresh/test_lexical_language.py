@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+import pytest
+
+from rag_pipeline.errors import GateError
 from rag_pipeline.index.language import SAMPLED_TEXTS
 from rag_pipeline.index.store import CHUNKS
 from rag_pipeline.lance import read
@@ -77,6 +80,18 @@ def test_small_changes_do_not_turn_the_language_over(workspace: Workspace) -> No
         assert (report.language, report.language_before, report.rebuilt) == ("german", None, False)
 
 
+def test_a_corpus_of_two_documents_keeps_its_language_when_one_comes_and_goes(workspace: Workspace) -> None:
+    prices = {"prices.txt": "Grüße: Café Müller, Straßenbahnlinie fünf"}
+    workspace.corpus(yaml=AUTO, files={**files(german=1, english=0), **prices})
+    assert workspace.refresh()["bm25_index"].language == "german"
+    (workspace.corpora / "docs" / "files" / "de0.txt").unlink()
+    assert not any("language" in reason for reason in plan_refresh(workspace.context()).reasons)
+    report = workspace.refresh(accept_drop=True)["bm25_index"]
+    assert (report.language, report.rebuilt) == ("german", False)
+    workspace.write("de0.txt", GERMAN[0])
+    assert not workspace.refresh(accept_drop=True)["bm25_index"].rebuilt
+
+
 def test_another_language_rebuilds_the_index_and_is_announced(workspace: Workspace) -> None:
     workspace.corpus(yaml=AUTO, files=files(german=4, english=0))
     workspace.refresh()
@@ -92,6 +107,27 @@ def test_another_language_rebuilds_the_index_and_is_announced(workspace: Workspa
     assert plan_refresh(workspace.context()).reasons == ()
     again = workspace.refresh()
     assert (again["bm25_index"].rebuilt, again["snapshot"].published) == (False, False)
+
+
+def test_what_a_refused_refresh_has_changed_is_announced_by_the_one_that_publishes_it(workspace: Workspace) -> None:
+    strict = AUTO + "evaluation: {queries: queries.jsonl, qrels: qrels.tsv, gates: {ndcg@10: 1.0}, mode: bm25}\n"
+    workspace.corpus(yaml=AUTO, files=files(german=4, english=0))
+    workspace.refresh()
+    folder = workspace.corpus(yaml=strict.replace("provider: hash", "provider: static"))
+    (folder / "queries.jsonl").write_text('{"_id": "1", "text": "nothing of the kind"}\n')
+    (folder / "qrels.tsv").write_text("1\ten0.txt\t1\n")
+    change(workspace, german=1, english=6)
+    with pytest.raises(GateError):
+        workspace.refresh()
+    (reason,) = [line for line in plan_refresh(workspace.context()).reasons if "language" in line]
+    assert reason == "the lexical language is now english, before german: the lexical index was built anew"
+    reports = workspace.refresh(accept_drop=True)
+    assert reports["snapshot"].published
+    assert not reports["bm25_index"].rebuilt
+    assert reports["bm25_index"].language_before == "german"
+    assert reports["embeddings"].identity_before.startswith("hash/")
+    again = workspace.refresh()
+    assert (again["bm25_index"].language_before, again["embeddings"].identity_before) == (None, None)
 
 
 def test_a_full_refresh_decides_anew(workspace: Workspace) -> None:

@@ -37,10 +37,18 @@ def other_language(workspace: Workspace) -> None:
     workspace.corpus(yaml=LENIENT + "lexical: {language: german}\n")
 
 
+def other_scores(workspace: Workspace) -> None:
+    workspace.corpus(yaml=LENIENT + "lexical: {k1: 1.2}\nretrieval: {bm25_weight: 0.5}\n")
+
+
+def other_columns(workspace: Workspace) -> None:
+    workspace.corpus(yaml=LENIENT + "metadata: {team: string}\n")
+
+
 def nothing(workspace: Workspace) -> None: ...
 
 
-@pytest.mark.parametrize("change", [nothing, edit, delete, rename, rechunk, other_embedder, other_language])
+@pytest.mark.parametrize("change", [nothing, edit, delete, rename, rechunk, other_embedder, other_language, other_scores])
 def test_the_plan_is_what_the_refresh_does(workspace: Workspace, change: Callable[[Workspace], None]) -> None:
     workspace.corpus(yaml=LENIENT, files=PAGES)
     workspace.refresh()
@@ -62,6 +70,9 @@ def test_the_plan_is_what_the_refresh_does(workspace: Workspace, change: Callabl
         (rechunk, "chunking or the tokenizer has changed"),
         (other_embedder, "the embedder is now static/"),
         (other_language, "the lexical index is built anew"),
+        (other_scores, "lexical has changed: k1 1.5 -> 1.2: a snapshot that says so is published"),
+        (other_scores, "retrieval has changed: bm25_weight 0.85 -> 0.5: a snapshot that says so is published"),
+        (other_columns, "the metadata columns have changed"),
     ],
 )
 def test_the_plan_says_why(workspace: Workspace, change: Callable[[Workspace], None], reason: str) -> None:
@@ -69,6 +80,32 @@ def test_the_plan_says_why(workspace: Workspace, change: Callable[[Workspace], N
     workspace.refresh()
     change(workspace)
     assert any(reason in line for line in plan_refresh(workspace.context()).reasons)
+    workspace.refresh(accept_drop=True)
+    assert plan_refresh(workspace.context()).reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "reasons"),
+    [
+        (rechunk, ("chunking has changed: size 480 -> 8, overlap 64 -> 0",)),
+        (other_embedder, ("retrieval has changed: bm25_weight 0.85 -> 0.65",)),
+        (other_language, ()),
+        (other_scores, ("lexical has changed: k1 1.5 -> 1.2", "retrieval has changed: bm25_weight 0.85 -> 0.5")),
+        (other_columns, ("metadata has changed: team none -> string",)),
+        (edit, ()),
+    ],
+)
+def test_a_refresh_says_which_settings_made_for_a_new_snapshot(
+    workspace: Workspace, change: Callable[[Workspace], None], reasons: tuple[str, ...]
+) -> None:
+    """Documents, embedder and language, which have reports of their own, aside."""
+    workspace.corpus(yaml=LENIENT, files=PAGES)
+    assert workspace.refresh()["snapshot"].reasons == ()
+    change(workspace)
+    report = workspace.refresh(accept_drop=True)["snapshot"]
+    assert (report.published, report.reasons) == (True, reasons)
+    again = workspace.refresh()["snapshot"]
+    assert (again.published, again.reasons) == (False, ())
 
 
 def test_the_plan_of_a_first_refresh_makes_no_store(workspace: Workspace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from rag_pipeline.errors import CredentialsError
 from rag_pipeline.reranking import reranker_for
 from rag_pipeline.reranking.judge import JudgeReranker, grades_of
 from rag_pipeline_tests.embedding.hosted.support import chain_of
+from rag_pipeline_tests.embedding.hosted.test_odd_servers import ok, raw_server
 from rag_pipeline_tests.rerank_server import Fault, RerankServer
 from rag_pipeline_tests.reranking.conftest import KEY
 
@@ -120,3 +122,17 @@ def test_grades_may_come_in_any_order_and_in_a_fence() -> None:
 def test_anything_else_than_one_grade_a_passage_is_refused(message: str) -> None:
     with pytest.raises(ValueError, match=r"grade|JSON"):
         grades_of(message, 2)
+
+
+def test_nobody_is_asked_what_a_judge_on_ollama_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LiteLLM would ask the address of the environment after the answer, and hold up every other request meanwhile."""
+    grades = [{"passage": number, "grade": number} for number in (1, 2)]
+    message = {"role": "assistant", "content": json.dumps({"grades": grades})}
+    answer = ok({"model": "our-judge", "message": message, "done": True, "prompt_eval_count": 9, "eval_count": 5})
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere, raw_server(answer) as address:
+        monkeypatch.setenv("OLLAMA_API_BASE", f"http://127.0.0.1:{elsewhere.getsockname()[1]}")
+        settings = {"rerank": "llm", "rerank_model": "ollama_chat/our-judge", "rerank_api_base": address}
+        assert reranker_for(RetrievalConfig.model_validate(settings)).scores("red", ["red", "blue"]).tolist() == [1.0, 2.0]
+        elsewhere.settimeout(1)
+        with pytest.raises(TimeoutError):
+            elsewhere.accept()

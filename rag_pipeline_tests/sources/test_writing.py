@@ -42,26 +42,38 @@ def test_an_item_replaces_the_one_before_and_goes(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("path", "fault"),
     [
-        "",
-        "/etc/x.md",
-        "../x.md",
-        "sub/../../x.md",
-        "a//b.md",
-        "./a.md",
-        "sub/",
-        "a\0.md",
-        "a\nb.md",
-        "sub\\..\\x.md",
-        "\ud800.md",
+        ("", "the path is empty; expected a path within the source, such as 'guide/setup.md'"),
+        ("/etc/x.md", "begins with /; expected a path within the source, such as 'guide/setup.md'"),
+        ("../x.md", "leads out of the source; expected a path within the source"),
+        ("sub/../../x.md", "leads out of the source; expected a path within the source"),
+        ("..", "leads out of the source; expected a path within the source"),
+        (".", "names no item; expected a path within the source"),
+        ("sub/../a.md", "expected a path within the source without '.', '..' and empty parts: 'a.md'"),
+        ("a//b.md", "expected a path within the source without '.', '..' and empty parts: 'a/b.md'"),
+        ("./a.md", "expected a path within the source without '.', '..' and empty parts: 'a.md'"),
+        ("sub/", "ends with / as a folder does; expected a path within the source"),
+        ("a\0.md", "holds a control character; expected a path within the source"),
+        ("a\nb.md", "holds a control character; expected a path within the source"),
+        ("sub\\..\\x.md", "holds a backslash; expected a path within the source, such as 'guide/setup.md', with / between"),
+        ("\ud800.md", "holds what is not UTF-8; expected a path within the source"),
     ],
 )
-def test_what_is_no_path_within_the_source_is_refused(workspace: Workspace, path: str) -> None:
+def test_what_is_no_path_within_the_source_is_refused_with_what_to_write(
+    workspace: Workspace, path: str, fault: str
+) -> None:
     corpus = with_corpus(workspace).config()
     for action in (lambda: put_item(corpus, path, b"x"), lambda: remove_item(corpus, path)):
-        with pytest.raises(ConfigError, match="expected a path within the source"):
+        with pytest.raises(ConfigError) as raised:
             action()
+        assert str(raised.value).startswith(f"{path!r}: {fault}")
+
+
+def test_the_whole_path_of_an_item_is_told_as_the_source_knows_it(workspace: Workspace) -> None:
+    corpus = with_corpus(workspace).config()
+    with pytest.raises(ConfigError, match=r"begins with /; expected a path within the source: 'sub/b\.md'$"):
+        remove_item(corpus, str(corpus.source_path / "sub" / "b.md"))
 
 
 @pytest.mark.parametrize(
@@ -109,8 +121,9 @@ def test_a_folder_and_a_source_that_is_not_there_say_so(workspace: Workspace) ->
     corpus = with_corpus(workspace).config()
     with pytest.raises(SourceError, match="'sub' is a folder"):
         put_item(corpus, "sub", b"x")
-    with pytest.raises(SourceError, match="cannot be written"):
-        put_item(corpus, "a.md/b.md", b"x")
+    for path in ("a.md/b.md", "a.md/deep/er/b.md"):
+        with pytest.raises(SourceError, match=rf"^'{path}': 'a.md' is a file, nothing can lie under it; remove it first"):
+            put_item(corpus, path, b"x")
     workspace.corpus("gone", yaml="source: {path: nowhere}\n")
     with pytest.raises(SourceError, match="does not exist; make the folder first"):
         put_item(workspace.config("gone"), "a.md", b"x")

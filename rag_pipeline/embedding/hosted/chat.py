@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,12 +11,10 @@ from rag_pipeline.embedding.hosted.calls import CallError
 from rag_pipeline.embedding.hosted.gate import Gate
 from rag_pipeline.embedding.hosted.litellm_library import (
     Asked,
-    NoRetries,
-    answer_of,
     check_variables,
-    forgo_price_lookup,
-    load_litellm,
     missing_variables,
+    send,
+    token_count,
 )
 from rag_pipeline.errors import ProviderError, TerminalError
 
@@ -83,32 +81,22 @@ class ChatModel:
             ProviderError: the provider fails for longer than ``retry_seconds``.
         """
 
-        async def send() -> Said:
-            return await self._send(messages, most_tokens, as_json)
-
-        return await self.gate.call(send, 0, retry_seconds)
+        return await self.gate.call(lambda: self._send(messages, most_tokens, as_json), 0, retry_seconds)
 
     async def _send(self, messages: Sequence[dict[str, str]], most_tokens: int | None, as_json: bool) -> Said:
-        litellm = load_litellm(self._purpose)
-        forgo_price_lookup(litellm, self.name, "chat")
-        send: Callable[..., Awaitable[Any]] = litellm.acompletion
-        arguments: dict[str, Any] = {"model": self.name, "messages": list(messages), "timeout": self._timeout}
-        arguments |= {"max_retries": NoRetries(0), "num_retries": 0, "temperature": 0}
+        arguments: dict[str, Any] = {"model": self.name, "messages": list(messages), "temperature": 0}
         arguments["drop_params"] = True  # some models take no temperature, some no response format
         if most_tokens is not None:
             arguments["max_tokens"] = most_tokens
         if as_json:
             arguments["response_format"] = {"type": "json_object"}
-        if self._api_base is not None:
-            arguments["api_base"] = self._api_base
-        answer = await answer_of(self._asked, send(**arguments), self._timeout)
+        answer = await send(self._asked, self._purpose, "acompletion", arguments, self._timeout)
         try:
             text = answer.choices[0].message.content
         except (AttributeError, IndexError):
             raise CallError("transient", ProviderError(f"{self.name} answered without a message")) from None
         usage = getattr(answer, "usage", None)
-        counts = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
-        prompt, completion = (count if isinstance(count, int) else 0 for count in counts)
+        prompt, completion = (token_count(getattr(usage, f"{kind}_tokens", None)) or 0 for kind in ("prompt", "completion"))
         cost = (getattr(answer, "_hidden_params", None) or {}).get("response_cost")
         return Said(text if isinstance(text, str) else "", prompt, completion, cost)
 

@@ -12,12 +12,11 @@ import numpy.typing as npt
 from rag_pipeline.embedding.hosted.calls import Answer, CallError, Purpose
 from rag_pipeline.embedding.hosted.litellm_library import (
     Asked,
-    NoRetries,
-    answer_of,
     check_variables,
-    forgo_price_lookup,
     load_litellm,
     missing_variables,
+    send,
+    token_count,
 )
 from rag_pipeline.embedding.hosted.model_facts import PROVIDERS, input_types
 from rag_pipeline.errors import EmbeddingError, ProviderError
@@ -72,12 +71,7 @@ class LiteLLMClient:
         check_variables(self._purpose, self.name, missing, self._key_variable())
 
     async def request(self, texts: Sequence[str], purpose: Purpose) -> Answer:
-        litellm = load_litellm(self._purpose)
-        forgo_price_lookup(litellm, self._model, "embedding")
-        arguments: dict[str, Any] = {"model": self._model, "input": list(texts), "timeout": self._timeout}
-        arguments |= {"max_retries": NoRetries(0), "num_retries": 0}
-        if self._api_base is not None:
-            arguments["api_base"] = self._api_base
+        arguments: dict[str, Any] = {"model": self._model, "input": list(texts)}
         if self._key_variables:
             arguments["api_key"] = self._key()
         if self._ask_dimensions:
@@ -87,7 +81,7 @@ class LiteLLMClient:
         arguments |= next((flags for prefix, flags in _NO_TRUNCATION.items() if self._model.startswith(prefix)), {})
         if self._input_types is not None:
             arguments["input_type"] = self._input_types[0 if purpose == "document" else 1]
-        response = await answer_of(self._asked, litellm.aembedding(**arguments), self._timeout)
+        response = await send(self._asked, self._purpose, "aembedding", arguments, self._timeout)
         return Answer(self._matrix(response.data, len(texts)), _tokens(response))
 
     def _key(self) -> str | None:
@@ -143,5 +137,5 @@ def _number(value: Any) -> float:
 
 def _tokens(response: Any) -> int | None:
     usage = getattr(response, "usage", None)
-    given = (getattr(usage, "total_tokens", None), getattr(usage, "prompt_tokens", None))
-    return next((tokens for tokens in given if isinstance(tokens, int) and tokens > 0), None)
+    counts = (token_count(getattr(usage, name, None)) for name in ("total_tokens", "prompt_tokens"))
+    return next((count for count in counts if count is not None), None)

@@ -43,9 +43,15 @@ _LOOKED_UP = ("ollama/", "ollama_chat/")
 """After each answer LiteLLM asks http://localhost:11434 or OLLAMA_API_BASE what a model of these costs, holding up the
 event loop, unless the model is in its list of prices; it does not go by ``api_base`` there (1.110)."""
 
+_MODES = {"aembedding": "embedding", "acompletion": "chat", "arerank": "rerank"}
+"""What LiteLLM's list of prices says of the models that its functions ask."""
+
 _FREE = {"litellm_provider": "ollama", "input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
 
-_LABELS = re.compile(r"^(?:(?:litellm\.)?(?:\w+(?:Error|Exception)\s*(?::|-)\s*|Timeout(?: Error)?: ))+| ssl:<[^>]*>")
+_LONGEST_BODY = 50_000
+"""Characters of an error's body that are looked at: a message has some hundred, a page of a proxy may have millions."""
+
+_LABELS = re.compile(r"^(?:(?:litellm\.)?(?:\w+(?:Error|Exception)\s*(?::|-)\s*|Timeout(?: Error)?: ))+| ssl:<[^<>]*>")
 """Names of exceptions before a message, and what aiohttp says of a connection without TLS."""
 
 
@@ -151,6 +157,24 @@ def check_variables(purpose: str, name: str, missing: Sequence[str], key_variabl
         raise CredentialsError(f"{purpose}: the environment lacks what {name} needs; LiteLLM looks for {', '.join(missing)}")
 
 
+async def send(asked: Asked, purpose: str, function: str, arguments: dict[str, Any], timeout_seconds: float) -> Any:
+    """What LiteLLM answers to one request, which it tries once and sends nowhere else.
+
+    Args:
+        purpose: what needs LiteLLM, as a message begins.
+        function: LiteLLM's, such as ``aembedding``.
+        arguments: ``model`` and what it is asked.
+
+    Raises:
+        CallError: there is no answer, or it takes longer.
+    """
+    litellm = load_litellm(purpose)
+    forgo_price_lookup(litellm, arguments["model"], _MODES[function])
+    limits = {"timeout": timeout_seconds, "max_retries": NoRetries(0), "num_retries": 0}
+    address = {"api_base": asked.api_base} if asked.api_base is not None else {}
+    return await answer_of(asked, getattr(litellm, function)(**arguments, **limits, **address), timeout_seconds)
+
+
 async def answer_of(asked: Asked, request: Awaitable[Any], timeout_seconds: float) -> Any:
     """What LiteLLM answers to a request.
 
@@ -167,6 +191,15 @@ async def answer_of(asked: Asked, request: Awaitable[Any], timeout_seconds: floa
         failure = failure_of(asked, error)
     # Outside of the handler, so that no trace of ours holds theirs, which may quote the key.
     raise failure
+
+
+def token_count(given: Any) -> int | None:
+    """A number of tokens as a provider says it, which may be a number in a string; None where it says none that can be."""
+    try:
+        count = float(given) if isinstance(given, (int, float, str)) and not isinstance(given, bool) else 0.0
+    except (OverflowError, ValueError):
+        return None
+    return int(count) if math.isfinite(count) and count >= 1 else None
 
 
 def failure_of(asked: Asked, error: Exception) -> CallError:
@@ -221,7 +254,7 @@ def _said(asked: Asked, error: Exception) -> str:
     """The message to show people, without LiteLLM's labels."""
     if any(isinstance(link, _MISREAD) for link in _chain(error)):
         return f"what was answered is no answer of {asked.api}; look at {asked.keys}api_base"
-    text = str(error).split("Traceback (most recent call last)")[0].strip()
+    text = str(error)[:_LONGEST_BODY].split("Traceback (most recent call last)")[0].strip()
     return _plain(asked, _LABELS.sub("", text).split(" Error_str:")[0])
 
 

@@ -21,12 +21,21 @@ _SHAPES = re.compile(
     """
 )
 _LONGEST_MESSAGE = 300
+_LONGEST_READ = 20_000
+"""Characters that are searched: an error's page may have millions, and the event loop waits meanwhile."""
+_LONGEST_SHAPE = 100
+"""Characters at the end of what is searched in which a key that was cut would not be known any more."""
 
 
 def redact(text: str) -> str:
     """One line without the values of secret environment variables and what looks like a key, cut where it is long."""
     values = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= _SHORTEST_SECRET}
+    margin = max((_LONGEST_SHAPE, *map(len, values)))
+    cut = len(text) > _LONGEST_READ + margin
+    text = text[: _LONGEST_READ + margin]
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, _HIDDEN)
+    if cut:  # the beginning of a secret may stand at the end
+        text = text[:-margin]
     text = " ".join(_SHAPES.sub(_HIDDEN, text).split())
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"

@@ -102,6 +102,19 @@ def test_an_address_where_nobody_listens_is_named() -> None:
     assert "embedding.api_base" in str(found)
 
 
-@pytest.mark.parametrize("usage", [{"total_tokens": -1000}, {"total_tokens": "x"}, {"total_tokens": 0}, {}])
-def test_counts_that_cannot_be_are_not_believed(usage: dict[str, Any]) -> None:
-    assert _tokens(SimpleNamespace(usage=SimpleNamespace(**usage))) is None
+@pytest.mark.parametrize("count", [-1000, "x", 0, "0", "-3", "", None, True, [12], {"x": 1}, 10**400, "nan", "1e999"])
+def test_counts_that_cannot_be_are_not_believed(count: Any) -> None:
+    assert _tokens(SimpleNamespace(usage=SimpleNamespace(total_tokens=count))) is None
+    assert _tokens(SimpleNamespace(usage=SimpleNamespace(total_tokens=count, prompt_tokens=3))) == 3
+    assert _tokens(SimpleNamespace(usage=SimpleNamespace())) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "tokens"), [(12, 12), ("12", 12), (" 12 ", 12), (12.0, 12), ("twelve", None), ([12], None)]
+)
+def test_vectors_are_kept_however_their_tokens_are_counted(count: Any, tokens: int | None) -> None:
+    rows = [{"object": "embedding", "index": 0, "embedding": [1, 2, 3, 4]}]
+    body = {"object": "list", "model": "stub", "data": rows, "usage": {"total_tokens": count}}
+    with raw_server(ok(body)) as address:
+        answer = run(client(address).request(["a"], "document"))
+    assert (answer.vectors.tolist(), answer.tokens) == ([[1.0, 2.0, 3.0, 4.0]], tokens)

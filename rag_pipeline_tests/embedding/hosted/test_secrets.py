@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from rag_pipeline.embedding.hosted.litellm_library import Asked, failure_of
 from rag_pipeline.embedding.hosted.secrets import redact
 
 SHAPES = [
@@ -82,3 +85,36 @@ def test_a_secret_at_the_cut_is_hidden_before_the_text_is_cut(monkeypatch: pytes
     monkeypatch.setenv("X_API_KEY", "0123456789" * 4)
     told = redact("a" * 285 + " " + "0123456789" * 4)
     assert "0123" not in told
+
+
+@pytest.mark.parametrize("spaces", range(19_900, 20_200, 25))
+def test_a_secret_where_a_long_text_ceases_to_be_read_is_not_shown_in_part(
+    spaces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """White space shrinks, so that what stands far behind may come into the message."""
+    monkeypatch.setenv("X_API_KEY", "0123456789" * 20)
+    assert "0123" not in redact("said:" + " " * spaces + "0123456789" * 20 + " and more" * 10_000)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "word " * 1_000_000,
+        "<p>" * 1_500_000,
+        " ssl:<" * 800_000,
+        "AnError: " * 500_000,
+        "sk-" * 1_500_000,
+        "Basic A " * 600_000,
+    ],
+)
+def test_a_page_of_millions_of_characters_takes_no_time(page: str) -> None:
+    """The event loop waits while an error is read, and all other requests with it."""
+
+    class PageError(Exception):
+        status_code = 500
+
+    started = time.process_time()
+    failure = failure_of(Asked("a model", "embedding.", "an embedding API"), PageError(page))
+    assert time.process_time() - started < 0.5
+    assert failure.kind == "transient"
+    assert len(str(failure)) < 400
