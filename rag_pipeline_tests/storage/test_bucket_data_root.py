@@ -139,6 +139,22 @@ def test_a_segment_is_downloaded_once_and_the_cache_may_vanish(corpus: Bucket, m
         assert {file.name: file.stat().st_ino for file in cache.iterdir()} == files
 
 
+@pytest.mark.parametrize("damage", ["cut short", "other bytes"])
+def test_a_copy_that_was_damaged_is_downloaded_again(corpus: Bucket, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+    corpus.refresh()
+    expected = corpus.answers()
+    cache = corpus.workspace.root / "other"
+    monkeypatch.setenv("RAG_PIPELINE_CACHE", str(cache))
+    cache.mkdir()
+    for copy in (corpus.workspace.root / "cache").glob("*.cached"):
+        data = copy.read_bytes()
+        (cache / copy.name).write_bytes(data[:100] if damage == "cut short" else data[:-900] + b"?" * 300 + data[-600:])
+    assert corpus.answers() == expected
+    assert [copy.read_bytes() for copy in cache.iterdir()] == [
+        (corpus.workspace.root / "cache" / copy.name).read_bytes() for copy in cache.iterdir()
+    ]
+
+
 def test_the_cache_is_bounded_and_a_mapped_segment_stays_readable(corpus: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_PIPELINE_CACHE_BYTES", "1")
     corpus.refresh()
