@@ -31,12 +31,13 @@ from rag_pipeline.index.snapshot import (
 )
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.query import Index
-from rag_pipeline.refresh import STAGES, RefreshContext
+from rag_pipeline.refresh import STAGES, RefreshContext, snapshot
 from rag_pipeline.storage import access
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.crash import refresh_and_die
 from rag_pipeline_tests.storage.conftest import BUCKET, BucketWorkspace
 from rag_pipeline_tests.storage.seaweed import SECRET_KEY, SeaweedFS
+from rag_pipeline_tests.storage.troubled_proxy import TroubledProxy
 
 pytestmark = pytest.mark.stores
 
@@ -319,6 +320,35 @@ def test_a_server_that_dies_and_comes_back_costs_a_refresh_at_most(tmp_path: Pat
         assert [finding.message for finding in examine(corpus.store) if finding.severity == "error"] == []
     finally:
         server.kill()
+
+
+def test_answers_that_are_cut_off_cost_a_refresh_nothing(corpus: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = TroubledProxy(
+        corpus.workspace.server.endpoint, lambda number, method, path: "cut" if method == "GET" and number % 4 == 1 else None
+    )
+    try:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        corpus.refresh()
+        monkeypatch.setenv("RAG_PIPELINE_CACHE", str(corpus.workspace.root / "other"))
+        assert corpus.index().search("page number 5", mode="bm25")[0].source == "p/5.md"
+        assert sum(trouble == "cut" for _, _, trouble in proxy.requests) > 20
+    finally:
+        proxy.close()
+
+
+def test_a_store_that_fails_after_publishing_fails_no_refresh(
+    corpus: Bucket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus.refresh()
+    corpus.workspace.put("late.md", "# Late\n\nPublished all the same.\n")
+
+    def unreachable(*arguments: Any) -> None:
+        raise StoreUnreachableError("s3://tests: cannot be reached")
+
+    monkeypatch.setattr(snapshot, "maintain", unreachable)
+    corpus.refresh()
+    assert "published, but old snapshots could not be cleared away: s3://tests: cannot be reached" in caplog.text
+    assert corpus.index().search("published all the same", mode="bm25")[0].source == "late.md"
 
 
 def test_readers_meanwhile_see_whole_snapshots(corpus: Bucket) -> None:
