@@ -114,6 +114,26 @@ def test_source_and_store_in_a_bucket_give_the_hash_and_the_answers_of_a_disk(co
     assert corpus.answers() == [[(hit.chunk_id, hit.score) for hit in index.search(query, k=20)] for query in QUERIES]
 
 
+def test_a_store_that_was_copied_from_a_disk_is_refreshed_on(corpus: Bucket, tmp_path: Path) -> None:
+    yaml = YAML.replace("files", corpus.workspace.source, 1)
+    disk = Workspace(tmp_path / "disk")
+    disk.corpus(yaml=yaml)
+    lock = RefreshLock.acquire(CorpusStore(disk.data, "docs"), None)
+    disk.refresh()
+    lock.release()
+    bucket = corpus.workspace.server.store(BUCKET, f"{corpus.workspace.prefix}/data")
+    for file in disk.data.rglob("*"):
+        if file.is_file():
+            bucket.put(file.relative_to(disk.data).as_posix(), file.read_bytes())
+    lock = RefreshLock.acquire(corpus.store, None)
+    reports = corpus.refresh()
+    lock.release()
+    assert (reports["snapshot"].published, reports["documents"].items_read) == (False, 0)
+    assert corpus.answers() == [[(hit.chunk_id, hit.score) for hit in disk.index().search(query, k=20)] for query in QUERIES]
+    change(corpus.workspace.put, corpus.workspace.objects.delete)
+    assert corpus.refresh()["snapshot"].snapshot == 2
+
+
 def test_a_refresh_of_nothing_writes_nothing(corpus: Bucket) -> None:
     corpus.refresh()
     before = objects(corpus)
