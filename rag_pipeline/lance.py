@@ -28,13 +28,19 @@ _ROWS_IN_MEMORY = 2**17
 
 
 def connect(folder: StorePath) -> Any:
-    """A LanceDB connection. A path is made absolute: a relative one that begins with "db" is taken for the cloud."""
+    """A LanceDB connection. A path is made absolute: a relative one that begins with "db" is taken for the cloud.
+
+    Raises:
+        StoreError: the folder lies in a bucket that is not there, or that lets nobody in.
+        StoreUnreachableError: it lies in a bucket that fails or cannot be reached.
+    """
     # Lance logs a warning for each new table; read when the library is loaded, and a user's own setting wins.
     os.environ.setdefault("LANCEDB_LOG", "error")
     import lancedb
 
     if isinstance(folder, ObjectPath):
-        return lancedb.connect(folder.access.lance_uri, storage_options=folder.access.lance_options)
+        with bucket_errors(str(folder)):
+            return lancedb.connect(folder.access.lance_uri, storage_options=folder.access.lance_options)
     return lancedb.connect(str(folder.resolve()))
 
 

@@ -34,8 +34,9 @@ class FieldMapping(Strict):
 class StorageOptions(Strict):
     """How a bucket is reached, where the environment does not say so already. No secret may stand here.
 
-    ``endpoint`` is the address of an S3-compatible store, ``profile`` an AWS profile, ``account`` a storage account of
-    Azure. ``anonymous`` sends no credentials. ``virtual_hosted`` puts the bucket's name into the host's.
+    ``endpoint`` is the address of an S3-compatible store, or another one of Google's or Azure's. ``profile`` is an AWS
+    profile, ``account`` a storage account of Azure. ``anonymous`` sends no credentials. ``virtual_hosted`` puts the bucket's
+    name into the host's.
     """
 
     endpoint: Annotated[str | None, AfterValidator(plain_address)] = None

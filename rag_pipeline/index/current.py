@@ -78,21 +78,19 @@ def swapping(store: CorpusStore, expected: Pointer | None) -> Iterator[Swap]:
 
 def _swap_in_bucket(store: CorpusStore, file: ObjectPath, expected: Pointer | None) -> Swap:
     try:
-        data, e_tag = file.read_version()
+        data, version = file.read_version()
         found = _parsed(store, data)
     except FileNotFoundError:
-        found, e_tag = None, None
+        found, version = None, None
     _check(store, expected, found)
 
     def swap(pointer: Pointer) -> None:
         reached("current.write.before")
         try:
-            if found is None:
+            if version is None:
                 file.create(pointer.json_bytes())
-            elif e_tag is None:
-                raise StoreError(f"{file}: the store names no etag, so that nothing can be published safely")
             else:
-                file.replace(pointer.json_bytes(), e_tag)
+                file.replace(pointer.json_bytes(), version)
         except ObjectChangedError:
             raise _conflict(store, expected, read_pointer(store)) from None
         reached("current.rename.after")

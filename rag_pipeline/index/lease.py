@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_pipeline.errors import RagPipelineError, StoreError
-from rag_pipeline.storage import ObjectChangedError, ObjectPath
+from rag_pipeline.storage import ObjectChangedError, ObjectPath, ObjectVersion
 
 _LOGGER = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
@@ -42,7 +42,7 @@ class Lease:
     def __init__(self, file: ObjectPath, owner: Mapping[str, Any]) -> None:
         self._file = file
         self._owner = {**owner, "id": uuid.uuid4().hex, "process": _process(os.getpid())}
-        self._e_tag: str | None = None
+        self._version: ObjectVersion | None = None
         self._stopped = threading.Event()
         self._renewing = threading.Thread(target=self._renew, name="lease", daemon=True)
 
@@ -85,13 +85,13 @@ class Lease:
     def _try(self) -> Mapping[str, Any] | None:
         """Take the lease if it is free; else who holds it."""
         try:
-            data, self._e_tag = self._file.read_version()
+            data, self._version = self._file.read_version()
             # The lock of a store on a disk is an empty file, which comes along when the store is copied into a bucket.
             found = json.loads(data) if data else None
             if found is not None and not _is_free(found):
                 return dict(found)
         except FileNotFoundError:
-            self._e_tag = None
+            self._version = None
         except (ValueError, KeyError, TypeError):
             raise StoreError(f"{self._file}: damaged; delete it when no refresh is at work") from None
         try:
@@ -112,11 +112,11 @@ class Lease:
 
     def _write(self, content: Mapping[str, Any]) -> None:
         data = json.dumps(content).encode()
-        if self._e_tag is None:
+        if self._version is None:
             self._file.create(data)
         else:
-            self._file.replace(data, self._e_tag)
-        written, self._e_tag = self._file.read_version()
+            self._file.replace(data, self._version)
+        written, self._version = self._file.read_version()
         if written != data:
             raise ObjectChangedError(str(self._file))
 

@@ -76,11 +76,11 @@ class Archive:
         except (ElementTree.ParseError, ValueError, LookupError) as error:
             raise ParseError(f"damaged: {name} is no XML ({error})") from error
 
-    def copy(self, wanted: Callable[[str], bool]) -> bytes:
-        """A container with the same members, each read within bounds; those that are not wanted are left empty."""
+    def copy(self, wanted: Callable[[str], bool], changed: Callable[[str, bytes], bytes]) -> bytes:
+        """A container with the same members, each read within bounds and changed; those not wanted are left empty."""
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as copy:
             for name, member in self.names.items():
                 if not member.is_dir():
-                    copy.writestr(name, self.read(name) if wanted(name) else b"")
+                    copy.writestr(name, changed(name, self.read(name)) if wanted(name) else b"")
         return buffer.getvalue()

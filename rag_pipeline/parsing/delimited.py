@@ -9,12 +9,14 @@ from collections import Counter
 
 from rag_pipeline.contracts import Parsed
 from rag_pipeline.parsing.builder import TextBuilder
+from rag_pipeline.parsing.tables import without_captions
 
 MEDIA_TYPES = {".csv": "text/csv", ".tsv": "text/tab-separated-values", ".tab": "text/tab-separated-values"}
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_LINES = 50
 _LONGEST_FIELD = 2**31 - 1
+_SAID = re.compile(r'"?sep=(.)"?\n')  # the first line of a table that Excel wrote or is to open
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
@@ -25,8 +27,13 @@ def parse_delimited(text: str, suffix: str) -> Parsed:
         ParseError: it holds no cells.
     """
     delimiter = _delimiter(text, "\t" if suffix in (".tsv", ".tab") else ",")
+    if (said := _SAID.match(text)) is not None:
+        delimiter, text = said[1], text[said.end() :]
     builder = TextBuilder()
-    builder.rows(_rows(text, delimiter))
+    captions, table = without_captions(_rows(text, delimiter))
+    for caption in captions:
+        builder.block(caption)
+    builder.rows(table)
     return builder.build(MEDIA_TYPES.get(suffix, "text/csv"), None, {})
 
 

@@ -37,6 +37,43 @@ _HIGH_BYTE = re.compile(rb"[\x80-\xff]")
 _NOISE_FRACTION = 0.02
 _NOISE_ALLOWED = 2  # a short text may end with the Ctrl-Z of an old editor
 _C1_CONTROLS = re.compile("[\x80-\x84\x86-\x9f]")
+_NO_CHARACTERS = ("Cn", "Co", "Cs")
+_COMMON_SIGNS = frozenset(" \n\u3000\u3001\u3002\uff0c")
+_MOST_SCRIPTS = 5
+"""Kana are two, digits and full-width letters some more. Bytes that are no text have a dozen."""
+_WESTERN = ("cp1252", "cp850")
+_OF_LETTERS = frozenset(
+    {
+        "cp1251",
+        "koi8-r",
+        "koi8-u",
+        "cp866",
+        "cp855",
+        "iso8859-5",
+        "mac-cyrillic",
+        "cp1253",
+        "iso8859-7",
+        "cp737",
+        "cp869",
+        "cp1255",
+        "iso8859-8",
+        "cp862",
+        "cp856",
+        "cp1256",
+        "iso8859-6",
+        "cp864",
+        "cp874",
+        "ptcp154",
+        "kz1048",
+        "cp1125",
+    }
+)
+"""Encodings of another script beside ASCII; few bytes beyond ASCII may be letters of Western Europe as well."""
+_WORDS_AND_SIGNS = re.compile(r"\S+")
+_LATIN_BESIDE_OTHER = re.compile("[A-Za-z][\u0370-\u0fff]|[\u0370-\u0fff][A-Za-z]")
+_SIGN_WITHIN_WORD = re.compile(
+    "[A-Za-z][^\\W\\d_a-zA-Z]?[\u00a1-\u00bf\u2013\u201a-\u203a\u20ac\u0192\u02c6\u2018\u2122][a-z]"
+)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -106,8 +143,27 @@ def _utf16_without_mark(data: bytes) -> str | None:
     else:
         return None
     sample = data[: min(len(data), 4000) & ~1].decode(encoding, "replace")
-    strange = sum(unicodedata.category(character) in ("Cn", "Co", "Cs") for character in sample)
+    if 4 * nuls < len(data) and data.replace(b"\x00", b"").isascii():
+        return None  # ASCII with stray NULs: half of it would be NULs in UTF-16
+    strange = sum(unicodedata.category(character) in _NO_CHARACTERS for character in sample)
     return encoding if strange * 20 <= len(sample) else None
+
+
+def _utf16_with_few_nuls(data: bytes) -> str | None:
+    """UTF-16 without a mark, of a script whose characters have no NULs: all of it is assigned, and it has line ends."""
+    for encoding in ("utf-16-le", "utf-16-be"):
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        plain = sum(character in _COMMON_SIGNS for character in text)
+        if plain and not any(
+            unicodedata.category(character) in (*_NO_CHARACTERS, "Cc") for character in text if character not in "\t\n\r"
+        ):
+            scripts = {unicodedata.name(character, "").partition(" ")[0] for character in text if character.isalpha()}
+            if len(scripts) <= _MOST_SCRIPTS:
+                return encoding
+    return None
 
 
 def _damaged_utf8(data: bytes) -> str | None:
@@ -120,7 +176,7 @@ def _damaged_utf8(data: bytes) -> str | None:
 
 def _as_declared(data: bytes) -> str | None:
     for label in _DECLARED.findall(data[:_DECLARATION_BYTES]):
-        name = _codec(label.decode("ascii"))
+        name = codec(label.decode("ascii"))
         # Strict UTF-8 was tried, UTF-16 cannot spell its own name so, and ASCII it would be if it were.
         if name is None or name.startswith("utf-") or codecs.lookup(label.decode("ascii")).name == "ascii":
             continue
@@ -140,10 +196,26 @@ def _as_detected(data: bytes) -> str:
     sample = _sample(data)
     # chardet's own "supersets" are not asked for: it takes Windows-1251 for one of ISO-8859-5, which it is not.
     found = detect(sample, prefer_superset=False)["encoding"]
-    name = _codec(found) if found else None
+    name = codec(found) if found else None
+    if name is None:
+        name = _utf16_with_few_nuls(data)
+    elif name in _OF_LETTERS and _mixes_scripts(sample.decode(name, "replace")):
+        name = next((other for other in _WESTERN if not _is_torn(sample, other)), name)
     if name is None:
         raise ParseError("not text: the bytes are binary data or in an unknown encoding")
     return data.decode(name, "replace")
+
+
+def _mixes_scripts(text: str) -> bool:
+    """Whether most words with a letter of another script have Latin letters, too, or signs stand in for such letters."""
+    words = [word for word in _WORDS_AND_SIGNS.findall(text) if not word.isascii()]
+    return bool(words) and 2 * sum(_LATIN_BESIDE_OTHER.search(word) is not None for word in words) >= len(words)
+
+
+def _is_torn(data: bytes, name: str) -> bool:
+    """Whether an encoding gives controls, or signs within words."""
+    text = data.decode(name, "replace")
+    return "\ufffd" in text or _C1_CONTROLS.search(text) is not None or _SIGN_WITHIN_WORD.search(text) is not None
 
 
 def _sample(data: bytes) -> bytes:
@@ -174,7 +246,7 @@ def _lines_with_high_bytes(data: bytes) -> bytes:
     return b"".join(lines)
 
 
-def _codec(label: str) -> str | None:
+def codec(label: str) -> str | None:
     """The codec that decodes what carries this label; None for what is no encoding of text files."""
     try:
         name = codecs.lookup(label).name

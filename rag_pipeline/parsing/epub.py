@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
@@ -13,7 +12,7 @@ from rag_pipeline.errors import ParseError
 from rag_pipeline.parsing.archives import Archive
 from rag_pipeline.parsing.builder import TextBuilder
 from rag_pipeline.parsing.encoding import decode
-from rag_pipeline.parsing.html import write_html
+from rag_pipeline.parsing.html import as_html, write_html
 
 MEDIA_TYPE = "application/epub+zip"
 
@@ -21,10 +20,6 @@ _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _FONT_MANGLING = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _CHAPTER_TYPES = frozenset({"application/xhtml+xml", "text/html", "text/x-oeb1-document"})
-# An XHTML chapter may write empty elements in short, which HTML takes for the start of one.
-_SHORT_ELEMENT = re.compile(
-    r"<(title|script|style|a|p|div|span|i|b|em|strong|td|th|li|iframe|textarea)\b([^<>]*)/>", re.IGNORECASE
-)
 
 
 def parse_epub(data: bytes) -> Parsed:
@@ -50,7 +45,7 @@ def parse_epub(data: bytes) -> Parsed:
         except ParseError as error:
             builder.loss(f"chapter {name} cannot be read: {error}")
             continue
-        write_html(_SHORT_ELEMENT.sub(r"<\1\2></\1>", page), builder)
+        write_html(as_html(page), builder)
     metadata = {"author": ", ".join(_texts(package, "creator")), "lang": next(_texts(package, "language"), "")}
     title = next(_texts(package, "title"), None)
     return builder.build(MEDIA_TYPE, title, {name: value for name, value in metadata.items() if value})
@@ -74,6 +69,7 @@ def _spine(package: Element, folder: str) -> Iterator[str]:
         item.get("id"): posixpath.normpath(posixpath.join(folder, unquote(item.get("href") or "")))
         for item in _elements(package, "item")
         if (item.get("media-type") or "").lower() in _CHAPTER_TYPES
+        or (item.get("href") or "").lower().endswith((".xhtml", ".html", ".htm"))
     }
     wanted = [item.get("idref") for item in _elements(package, "itemref")] or list(manifest)
     seen: set[str] = set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import escape
 from typing import Any
 
 from rag_pipeline.contracts import Parsed
@@ -15,6 +17,17 @@ from rag_pipeline.parsing.no_text import ONLY_MARKUP
 
 MEDIA_TYPE = "text/html"
 
+_XHTML = re.compile(
+    r"\s*<\?xml\b|[^>]*?(?:<!--.*?-->|<!doctype[^>]*>|\s)*<html\b[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL
+)
+# XHTML may write empty elements in short, which HTML takes for the start of one.
+_SHORT_ELEMENT = re.compile(
+    r"<(title|script|style|a|p|div|span|i|b|em|strong|td|th|li|iframe|textarea)\b([^<>]*)/>", re.IGNORECASE
+)
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_HEAD = 4096
+_FRAMES = re.compile(r"</?(?:frameset|noframes|frame)\b[^>]*>", re.IGNORECASE)
+
 
 def parse_html(html: str) -> Parsed:
     """Parse a decoded HTML page.
@@ -26,6 +39,10 @@ def parse_html(html: str) -> Parsed:
     Raises:
         ParseError: the page shows no text.
     """
+    if _XHTML.match(html[:_HEAD]):
+        html = as_html(html)
+    if "<frameset" in html.lower():
+        html = _FRAMES.sub("", html)  # what browsers without frames show is all that there is
     parser = _parser(html)
     if parser.root is None:
         raise ParseError(ONLY_MARKUP)
@@ -40,6 +57,12 @@ def parse_html(html: str) -> Parsed:
         if builder.blocks > blocks:
             return builder.build(MEDIA_TYPE, title or builder.top_heading, _metadata(parser))
     raise ParseError(ONLY_MARKUP)
+
+
+def as_html(xhtml: str) -> str:
+    """A page of XHTML so that a reader of HTML reads it in the same way."""
+    page = _CDATA.sub(lambda found: escape(found[1], quote=False), xhtml)
+    return _SHORT_ELEMENT.sub(r"<\1\2></\1>", page)
 
 
 def write_html(html: str, builder: TextBuilder) -> None:

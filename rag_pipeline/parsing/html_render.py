@@ -8,6 +8,7 @@ from typing import Any
 from rag_pipeline.parsing.builder import TextBuilder
 from rag_pipeline.parsing.html_content import Content
 from rag_pipeline.parsing.html_tree import HtmlTree
+from rag_pipeline.parsing.tables import Cell, rows_in_line
 
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _LISTS = frozenset({"ul", "ol", "menu", "dir"})
@@ -21,6 +22,7 @@ _BLOCKS = HEADINGS | _LISTS | _VERBATIM | {
 _DEEPEST_INDENT = 8  # levels; items of deeper lists stand in the same column
 _LONGEST_HEADING = 300  # characters; a longer one is a page whose heading was not closed, or text made large
 _LONGEST_CELL = 1500  # characters; a table with a longer one lays out the page
+_MOST_SPANNED = 1_000  # as HTML has it for columns
 _LAYOUT_ROLES = frozenset({"presentation", "none"})
 _ANCHOR_SIGNS = frozenset({"", "¶", "#", "§", "🔗"})
 _ANCHOR_CLASSES = re.compile(r"(?:^|\s)(?:headerlink|anchor-?link|hash-link|mw-editsection)(?:\s|$)")
@@ -231,7 +233,7 @@ class _Renderer:
 
     def _table(self, index: int) -> None:
         tree = self._tree
-        rows: list[list[str]] = []
+        rows: list[list[Cell]] = []
         end = tree.ends[index]
         index += 1
         while index < end:
@@ -244,12 +246,18 @@ class _Renderer:
             elif name == "tr":
                 rows.append([])
             elif name in ("td", "th"):
-                rows[-1].append(inline_text(tree, self._content, index))
+                rows[-1].append(
+                    Cell(inline_text(tree, self._content, index), self._span(index, "colspan"), self._span(index, "rowspan"))
+                )
             if name in ("caption", "td", "th"):
                 index = tree.ends[index]
             else:
                 index += 1
-        self._builder.rows(rows)
+        self._builder.rows(list(rows_in_line(rows)))
+
+    def _span(self, index: int, name: str) -> int:
+        span = self._tree.attribute(index, name).strip()
+        return min(max(int(span), 1), _MOST_SPANNED) if span.isdecimal() else 1
 
 
 def _collapsed(text: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import email
 import email.policy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from email.message import EmailMessage
 from typing import Any
 
@@ -13,7 +15,7 @@ from rag_pipeline.contracts import Parsed
 from rag_pipeline.errors import ParseError
 from rag_pipeline.parsing.builder import TextBuilder
 from rag_pipeline.parsing.dates import mail_date
-from rag_pipeline.parsing.encoding import decode
+from rag_pipeline.parsing.encoding import codec, decode
 from rag_pipeline.parsing.html import write_html
 from rag_pipeline.parsing.no_text import ONLY_MARKUP
 
@@ -23,6 +25,10 @@ MAILBOX_TYPE = "application/mbox"
 _SHOWN = ("From", "To", "Cc", "Date")
 _DEEPEST = 10
 _ENCRYPTED_TYPES = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"})
+_TEXTS = frozenset({"text/plain", "text/html", "text/calendar", "text/rfc822-headers", "message/delivery-status"})
+_OF_MESSAGES = frozenset({"message/rfc822", "message/delivery-status"})
+_RAW_BYTES = re.compile("[\udc80-\udcff]")
+_BASE64 = re.compile(rb"[A-Za-z0-9+/\s]{4,}")
 _MESSAGE_START = re.compile(rb"(?:\A|\r?\n\r?\n)From [^\r\n]*\r?\n(?=[!-9;-~]+:)")
 _SOFT_LINE_BREAK = re.compile(r"(?<=[^\s-]) \n(?![>\s]|-- \n)")
 
@@ -73,10 +79,15 @@ def _message(data: bytes) -> EmailMessage:
 
 
 def _header(message: EmailMessage, name: str) -> str:
+    raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), None)
+    if raw is None:
+        return ""
+    if _RAW_BYTES.search(str(raw)):  # written without the encoding that a head wants
+        return " ".join(_decoded(str(raw).encode("utf-8", "surrogateescape"), message.get_content_charset()).split())
     try:
         value = message.get(name)
     except (ValueError, TypeError, IndexError, AttributeError, LookupError):  # what the library raises on broken headers
-        value = next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), "")
+        value = raw
     return " ".join(str(value or "").encode("utf-8", "replace").decode().split())
 
 
@@ -84,7 +95,7 @@ def _metadata(message: EmailMessage) -> dict[str, Any]:
     names = {"from": "From", "to": "To", "message_id": "Message-ID"}
     values: dict[str, Any] = {key: _header(message, name) for key, name in names.items()}
     values["date"] = mail_date(_header(message, "Date"))
-    values["attachments"] = [name for part in _attached(message) if (name := _filename(part))]
+    values["attachments"] = list(_attached_names(message))
     return {name: value for name, value in values.items() if value}
 
 
@@ -95,40 +106,67 @@ def _write(message: EmailMessage, builder: TextBuilder, depth: int) -> None:
     for name in _SHOWN:
         if value := _header(message, name):
             builder.block(f"{name}: {value}", tight=True)
-    body = _body(message)
-    if body is not None:
-        _write_body(body, builder)
-    for part in _attached(message):
+    parts = list(_parts(message))
+    for part in parts:
+        if not _is_attached(part):
+            _write_body(part, builder)
+    for part in parts:
         if part.get_content_type() == "message/rfc822" and depth < _DEEPEST:
             for forwarded in part.iter_parts():
                 if isinstance(forwarded, EmailMessage):
                     _write(forwarded, builder, depth + 1)
-        elif name := _filename(part):
+        elif _is_attached(part) and (name := _filename(part)):
             builder.block(f"Attachment: {name}", tight=True)
 
 
-def _body(message: EmailMessage) -> EmailMessage | None:
-    """The part to read: plain text unless it is blank, else HTML."""
-    try:
-        candidates = [message.get_body((kind,)) for kind in ("plain", "html")]
-    except (ValueError, TypeError, KeyError, AttributeError):  # a multipart message without parts
-        candidates = [message]
-    found = [part for part in candidates if isinstance(part, EmailMessage)]
-    return next((part for part in found if _text(part).strip()), None)
+def _parts(part: EmailMessage) -> Iterator[EmailMessage]:
+    """The parts of a message that are not parts of others, of several forms of a text the one to read.
+
+    What HTML shows within itself, such as pictures, is left out, and a forwarded message is one part.
+    """
+    kind = part.get_content_type()
+    if kind in _OF_MESSAGES or not part.is_multipart():
+        yield part
+        return
+    below = [child for child in part.iter_parts() if isinstance(child, EmailMessage)]
+    if kind == "multipart/alternative":
+        forms = [list(_parts(child)) for child in below]
+        shown = _form_to_read(forms)
+        yield from (one for form in forms for one in form if form is shown or one.is_attachment())
+    else:
+        for child in below:
+            if "Content-ID" not in child or child.get_content_maintype() in ("text", "multipart"):
+                yield from _parts(child)
 
 
-def _attached(message: EmailMessage) -> list[EmailMessage]:
-    """Parts that are neither the body nor another form of it, pictures within HTML aside."""
-    bodies = {id(message.get_body((kind,))) for kind in ("plain", "html")} if message.is_multipart() else {id(message)}
-    return [
-        part
-        for part in message.walk()
-        if isinstance(part, EmailMessage)
-        and id(part) not in bodies
-        and (part.get_content_type() == "message/rfc822" or not part.is_multipart())
-        and (part.is_attachment() or part.get_content_type() == "message/rfc822" or _filename(part))
-        and "Content-ID" not in part
-    ]
+def _form_to_read(forms: Sequence[list[EmailMessage]]) -> list[EmailMessage] | None:
+    """Of several forms of a text the plain one, unless it is blank, else HTML, else the first that has text."""
+    texts = [form for form in forms if any(_text(part).strip() for part in form if not _is_attached(part))]
+    for wanted in ("text/plain", "text/html", ""):
+        for form in texts:
+            if any(part.get_content_type().startswith(wanted) for part in form):
+                return form
+    return None
+
+
+def _is_attached(part: EmailMessage) -> bool:
+    """Whether a part is a file that came with the message, rather than text of it."""
+    kind = part.get_content_type()
+    if part.is_attachment() or kind == "message/rfc822":
+        return True
+    return (
+        not kind.startswith("multipart/") and kind not in _TEXTS and (not kind.startswith("text/") or bool(_filename(part)))
+    )
+
+
+def _attached_names(message: EmailMessage) -> Iterator[str]:
+    for part in _parts(message):
+        if part.get_content_type() == "message/rfc822":
+            for forwarded in part.iter_parts():
+                if isinstance(forwarded, EmailMessage):
+                    yield from _attached_names(forwarded)
+        elif _is_attached(part) and (name := _filename(part)):
+            yield name
 
 
 def _filename(part: EmailMessage) -> str:
@@ -140,17 +178,32 @@ def _filename(part: EmailMessage) -> str:
 
 def _text(part: EmailMessage) -> str:
     """The text of a part. A charset that is not known or wrong is found out from the bytes."""
+    if part.get_content_type() in _OF_MESSAGES:
+        return "\n".join(str(below).strip() for below in part.iter_parts())
     payload = part.get_payload(decode=True)
     if not isinstance(payload, bytes):
         return ""
-    charset = part.get_content_charset()
-    if charset:
-        try:
-            return payload.decode(charset)
-        except (LookupError, ValueError):
-            pass
+    if _header(part, "Content-Transfer-Encoding").lower() == "base64" and _BASE64.fullmatch(payload):
+        payload = base64.b64decode(b"".join(payload.split())[: -1 or None])  # cut off within a group of four
+    return _decoded(payload, part.get_content_charset(), html=part.get_content_subtype() == "html")
+
+
+def _decoded(data: bytes, charset: str | None, *, html: bool = False) -> str:
+    """
+    Args:
+        charset: what is said of the bytes. Those of one byte a character are said of UTF-8, too, and Latin-1 of Windows'.
+    """
+    name = codec(charset or "")
+    if name is not None and data:
+        if not name.startswith(("utf-", "iso2022", "hz")):
+            with contextlib.suppress(UnicodeDecodeError):
+                return data.decode("utf-8")
+        with contextlib.suppress(UnicodeDecodeError):
+            text = data.decode(name)
+            if charset != "us-ascii" or data.isascii():
+                return text
     try:
-        return decode(payload, html=part.get_content_subtype() == "html")
+        return decode(data, html=html)
     except ParseError:
         return ""
 
@@ -162,6 +215,7 @@ def _write_body(part: EmailMessage, builder: TextBuilder) -> None:
         return
     text = text.replace("\r\n", "\n")
     if str(part.get_param("format", "")).lower() == "flowed":
-        text = _SOFT_LINE_BREAK.sub(" ", text)  # RFC 3676
+        space = "" if str(part.get_param("delsp", "")).lower() == "yes" else " "
+        text = _SOFT_LINE_BREAK.sub(space, text)  # RFC 3676
     for paragraph in re.split(r"\n[ \t]*\n", text):
         builder.block(paragraph.strip("\n"))

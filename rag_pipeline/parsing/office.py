@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,14 @@ from rag_pipeline.contracts import Parsed
 from rag_pipeline.errors import MissingExtraError, ParseError
 from rag_pipeline.parsing.archives import Archive
 from rag_pipeline.parsing.builder import TextBuilder
-from rag_pipeline.parsing.reasons import first_line
+from rag_pipeline.parsing.reasons import ONLY_PICTURES, first_line, pages_phrase
+from rag_pipeline.parsing.tables import Cell, rows_in_line
 
 WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 SLIDES_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 
 _WITHOUT_TEXT = ("media/", "fonts/", "embeddings/", "vbaProject", "thumbnail")
+_RUBY = re.compile(rb"<w:ruby>(?:(?!</w:ruby>).)*?<w:rubyBase>(.*?)</w:rubyBase>\s*</w:ruby>", re.DOTALL)
 _DEEPEST_INDENT = 8
 _LONGEST_TITLE = 120
 _Node = Mapping[str, Any]
@@ -38,6 +41,8 @@ def parse_word(data: bytes) -> Parsed:
     writer.repeated(
         section.get(name) for section in sections for name in ("footer", "first_page_footer", "even_page_footer")
     )
+    if not builder.blocks and any("/media/" in name for name in Archive(data).names):
+        raise ParseError(ONLY_PICTURES)
     return builder.build(WORD_TYPE, _title(tree, _title_line(sections)) or builder.top_heading, _metadata(tree))
 
 
@@ -49,17 +54,26 @@ def parse_slides(data: bytes) -> Parsed:
     """
     tree = _tree(data, "pptx")
     builder = TextBuilder()
+    pictures: list[int] = []
     for number, slide in enumerate(tree.get("sections") or (), 1):
         builder.page(number)
         writer = _Writer(builder, heading_level=1)
         elements = list(slide.get("elements") or ())
+        notes = slide.get("speaker_notes") or ()
+        if not any(_text_of(element).strip() for element in (*elements, *notes)):
+            if elements:
+                pictures.append(number)
+            continue
         if elements and elements[0].get("type") != "heading":
             builder.heading(1, slide.get("title") or f"Slide {number}")
         writer.blocks(elements)
-        notes = slide.get("speaker_notes") or ()
         if any(map(_text_of, notes)):
             builder.block("Notes:")
             writer.blocks(notes)
+    if pictures and not builder.blocks:
+        raise ParseError(ONLY_PICTURES)
+    if pictures:
+        builder.loss(f"{pages_phrase(pictures)}: pictures without text")
     return builder.build(SLIDES_TYPE, _title(tree, None), _metadata(tree))
 
 
@@ -69,13 +83,18 @@ def _tree(data: bytes, kind: Any) -> _Node:
     except ImportError:
         raise MissingExtraError("office-oxide", "pipeline", "Reading Word and PowerPoint documents") from None
     # Pictures would come as text in base 64. What is copied has been unpacked within bounds.
-    data = Archive(data).copy(lambda name: not any(part in name for part in _WITHOUT_TEXT))
+    data = Archive(data).copy(lambda name: not any(part in name for part in _WITHOUT_TEXT), _without_ruby)
     try:
         with Document.from_bytes(data, kind) as document:
             tree: _Node = document.to_ir()
     except OfficeOxideError as error:
         raise ParseError(f"damaged: {first_line(error)}") from error
     return tree
+
+
+def _without_ruby(name: str, part: bytes) -> bytes:
+    """A part of a Word document in which words with readings above them stand without: office-oxide loses both."""
+    return _RUBY.sub(rb"</w:r>\1<w:r>", part) if name.startswith("word/") and b"<w:ruby>" in part else part
 
 
 def _title(tree: _Node, line: str | None) -> str | None:
@@ -118,35 +137,30 @@ def _text_of(node: _Node) -> str:
         case "table":
             return "\n".join(" | ".join(cells) for cells in _grid(node))
         case "list":
-            return "\n".join(_text_of(child) for item in node.get("items") or () for child in item.get("content") or ())
+            return "\n".join(_text_of(child) for item in node.get("items") or () for child in _parts(item))
     children = [_text_of(child) for child in node.get("content") or ()]
     inline = node.get("type") in ("paragraph", "heading")
     return "".join(children) if inline else "\n".join(children)
 
 
+def _parts(item: _Node) -> list[_Node]:
+    """What stands in an item of a list; the list of the next level is kept apart from the rest."""
+    nested = item.get("nested")
+    return [*(item.get("content") or ()), *([{**nested, "type": "list"}] if nested else ())]
+
+
 def _grid(table: _Node) -> Iterator[list[str]]:
-    """Rows whose columns are in line: a tall cell is repeated in each of its rows, a wide one has empty ones behind it."""
-    tall: dict[int, tuple[int, str]] = {}
-    for row in table.get("rows") or ():
-        cells: list[str] = []
-        for cell in row.get("cells") or ():
-            while (column := len(cells)) in tall:
-                cells.append(_repeated(tall, column))
-            text = " ".join(_text_of({"content": cell.get("content")}).split())
-            width, height = min(int(cell.get("col_span") or 1), 1000), int(cell.get("row_span") or 1)
-            if height > 1:
-                tall[column] = (height - 1, text)
-            cells += [text, *[""] * (width - 1)]
-        while len(cells) in tall:
-            cells.append(_repeated(tall, len(cells)))
-        yield cells
-
-
-def _repeated(tall: dict[int, tuple[int, str]], column: int) -> str:
-    left, text = tall.pop(column)
-    if left > 1:
-        tall[column] = (left - 1, text)
-    return text
+    return rows_in_line(
+        [
+            Cell(
+                " ".join(_text_of({"content": cell.get("content")}).split()),
+                int(cell.get("col_span") or 1),
+                int(cell.get("row_span") or 1),
+            )
+            for cell in row.get("cells") or ()
+        ]
+        for row in table.get("rows") or ()
+    )
 
 
 class _Writer:
@@ -190,7 +204,7 @@ class _Writer:
         indent = "  " * min(depth, _DEEPEST_INDENT)
         for number, item in enumerate(node.get("items") or (), 1):
             sign = f"{number}." if node.get("ordered") else "-"
-            for child in item.get("content") or ():
+            for child in _parts(item):
                 if child.get("type") in ("list", "table", "text_box"):
                     self._list(child, depth + 1) if child.get("type") == "list" else self._block(child)
                 elif text := _text_of(child).strip():

@@ -19,7 +19,7 @@ from rag_pipeline.parsing.rst import parse_rst
 from rag_pipeline.parsing.source_code import code_media_type, parse_code
 from rag_pipeline.parsing.text import parse_text, text_media_type
 
-PARSER_VERSION = "3"
+PARSER_VERSION = "4"
 """Raised whenever the same bytes give another text, structure or metadata: documents are then parsed anew."""
 
 _LONGEST_HEADING = 500
@@ -130,6 +130,13 @@ def _refuse_contradiction(kind: str, promised: str | None, suffix: str) -> None:
         return
     if kind == sniffing.DAMAGED_ZIP and promised is not None:
         raise ParseError(f"damaged or truncated {promised}: its ZIP container cannot be opened")
+    if kind == sniffing.OLE2 and promised in (
+        sniffing.OLD_WORD,
+        sniffing.OLD_EXCEL,
+        sniffing.OLD_POWERPOINT,
+        sniffing.OUTLOOK,
+    ):
+        raise ParseError(f"damaged or truncated {promised}: its directory of streams is missing")
     if promised in (sniffing.OPEN_TEXT, sniffing.OPEN_SHEET, sniffing.OPEN_SLIDES) and kind == sniffing.OPEN_DOCUMENT:
         return
     raise ParseError(f"{kind}, although the name ends in {suffix}; rename it if it is to be read")
@@ -197,6 +204,10 @@ def _parse_promised(promised: str, data: bytes, suffix: str) -> Parsed:
             return parse_mailbox(data) if mailbox else parse_mail(data)
         case sniffing.NOTEBOOK:
             return parse_notebook(decode(data))
+        case sniffing.FLAT_OPEN_DOCUMENT if b"office:document" in data[:_HTML_HEAD_BYTES]:
+            from rag_pipeline.parsing.open_document import parse_flat_document
+
+            return parse_flat_document(data)
         case sniffing.VECTOR_IMAGE:
             raise ParseError(f"{promised}: files of this kind are not read")
     text = decode(data, html=True)

@@ -1,11 +1,10 @@
-"""PDF: page by page through PDFium, with pypdf for what PDFium does not open, cannot read or reads in a wrong order."""
+"""PDF: page by page through PDFium, with pypdf for what PDFium does not open or cannot read."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,8 +16,9 @@ from rag_pipeline.parsing.dates import pdf_date
 from rag_pipeline.parsing.hooks import Hooks
 from rag_pipeline.parsing.pdf_page import has_picture, is_empty, page_lines, page_picture
 from rag_pipeline.parsing.pdf_second import SecondReader, UnreadableError
-from rag_pipeline.parsing.pdf_text import is_noise, is_right_to_left, is_unknown, letters_in, page_text
+from rag_pipeline.parsing.pdf_text import is_noise, is_unknown, letters_in, page_text
 from rag_pipeline.parsing.reasons import (
+    BLANK_PAGES,
     NO_PASSWORD_FITS,
     PASSWORD_PDF,
     first_line,
@@ -53,6 +53,7 @@ class _Pages:
     texts: dict[int, str] = field(default_factory=dict)
     pictures: list[int] = field(default_factory=list)
     noise: list[int] = field(default_factory=list)
+    blank: list[int] = field(default_factory=list)
     lost: dict[int, str] = field(default_factory=dict)
     failed_ocr: dict[int, str] = field(default_factory=dict)
 
@@ -128,19 +129,19 @@ def _read(document: Any, second: SecondReader, path: str, hooks: Hooks) -> _Page
         page = None
         try:
             page = document[number - 1]
-            text = page_text(page_lines(page))
+            text = page_text(page_lines(page), page.get_rotation() == 0)
             if len(text) < _SHORT and has_picture(page):
                 text = _of_scan(page, text, path, number, hooks, pages)
-            elif not text and is_empty(page) and not second.is_blank(number):
-                pages.lost[number] = "its content cannot be decoded"
+            elif not text and is_empty(page):
+                if second.is_blank(number):
+                    pages.blank.append(number)
+                else:
+                    pages.lost[number] = "its content cannot be decoded"
         except (RuntimeError, ValueError) as error:
             text = _instead(second, number, pages, error)
         finally:
             if page is not None:
                 page.close()
-        if is_right_to_left(text):
-            with suppress(UnreadableError):
-                text = second.page(number) or text
         if text.strip():
             pages.texts[number] = text
     return pages
@@ -207,6 +208,8 @@ def _reason(pages: _Pages) -> str:
         return noise_layer(len(pages.noise))
     if pages.lost:
         return f"damaged PDF: no page of it can be read ({next(iter(pages.lost.values()))})"
+    if pages.count and len(pages.blank) == pages.count:
+        return BLANK_PAGES
     return no_text_layer(pages.count) if pages.count else "damaged PDF: it has no pages"
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 import re
 import struct
 import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rag_pipeline.parsing.pdf_text import Segment, is_wide_gap
+from rag_pipeline.parsing.bidi import has_right_to_left, is_turned_round, share_of_right_to_left
+from rag_pipeline.parsing.pdf_right_to_left import (
+    Glyph,
+    by_base_line,
+    glyphs_between,
+    is_beside,
+    is_read_by_glyphs,
+    read_line,
+)
+from rag_pipeline.parsing.pdf_segment import Segment, is_wide_gap
 
 _LINE = re.compile("[^\n\ufffe]*[\n\ufffe]|[^\n\ufffe]+")
 _WORD = re.compile(r"\S+")
@@ -15,6 +26,8 @@ _PICTURE_SHARE = 0.3
 _DOTS_PER_POINT = 300 / 72
 _MOST_DOTS = 25_000_000
 _DEEPEST_FORM = 4
+_LINES_BACK = 8
+_CHARACTERS_SEEN = 100
 
 
 def page_lines(page: Any) -> list[list[Segment]]:
@@ -23,20 +36,93 @@ def page_lines(page: Any) -> list[list[Segment]]:
     PDFium ends a line by CR and LF, or by U+FFFE where a hyphen divides a word; such a line gets its hyphen back.
     """
     textpage = page.get_textpage()
+    if _is_upside_down(page, textpage):
+        textpage.close()
+        page.set_rotation((page.get_rotation() + 180) % 360)
+        textpage = page.get_textpage()
     try:
         text = textpage.get_text_range()
-        lines: list[list[Segment]] = []
-        position = 0  # in UTF-16 units, as PDFium counts
-        for line in _LINE.findall(text):
-            segments = _segments(textpage, line.rstrip("\n\ufffe"), position)
-            if segments and line.endswith("\ufffe"):
-                segments[-1] = segments[-1]._replace(text=f"{segments[-1].text}-")
-            if segments:
-                lines.append(segments)
-            position += _units(line)
-        return lines
+        if has_right_to_left(text):
+            return _lines_of_glyphs(textpage, text)
+        return [line for _, line in _lines_of_words(textpage, text) if line]
     finally:
         textpage.close()
+
+
+def _is_upside_down(page: Any, textpage: Any) -> bool:
+    """Whether a page shows its text upside down; PDFium reads it as it is shown, so from its end and letter by letter."""
+    from pypdfium2 import raw
+
+    if page.get_rotation() not in (0, 180):
+        return False
+    shown = turned = 0
+    for index in range(min(textpage.count_chars(), _CHARACTERS_SEEN)):
+        matrix = raw.FS_MATRIX()
+        if raw.FPDFText_GetMatrix(textpage, index, matrix) and abs(matrix.a) > abs(matrix.b):
+            shown += 1
+            turned += matrix.a < 0 and matrix.d < 0
+    return 2 * turned > shown if page.get_rotation() == 0 else 2 * turned < shown
+
+
+def _lines_of_words(textpage: Any, text: str) -> Iterator[tuple[tuple[int, int], list[Segment]]]:
+    """Each line with the range of its text."""
+    position = 0  # in UTF-16 units, as PDFium counts
+    for line in _LINE.findall(text):
+        segments = _segments(textpage, line.rstrip("\n\ufffe"), position)
+        if segments and line.endswith("\ufffe"):
+            segments[-1] = segments[-1]._replace(text=f"{segments[-1].text}-")
+        length = _units(line)
+        yield (position, position + length - 1), segments
+        position += length
+
+
+def _lines_of_glyphs(textpage: Any, text: str) -> list[list[Segment]]:
+    """The lines of a page with right-to-left letters; what was written in several pieces is put together first."""
+    share = share_of_right_to_left(text)
+    lines: list[_Line] = []
+    for (first, last), segments in _lines_of_words(textpage, text):
+        if not segments:
+            continue
+        found = by_base_line(glyphs_between(textpage, _index(textpage, first), _index(textpage, last)))
+        if len(found) < 2:
+            _add(_Line(found[0] if found else [], [segments]), lines, lines[-1:])
+            continue
+        # PDFium takes rows for one line where each glyph was written for itself; parts of them may stand before it.
+        earlier = lines[-_LINES_BACK:]
+        for glyphs in found:
+            _add(_Line(glyphs, None), lines, earlier)
+    read = [
+        read_line(line.glyphs, share) if line.pieces is None or is_read_by_glyphs(line.glyphs) else None for line in lines
+    ]
+    if is_turned_round("\n".join(segment.text for line in read for segment in line or ())):
+        read = [segments and read_line(line.glyphs, None) for segments, line in zip(read, lines, strict=True)]
+    return [
+        each for segments, line in zip(read, lines, strict=True) for each in ([segments] if segments else line.pieces or ())
+    ]
+
+
+@dataclass
+class _Line:
+    """A line by its glyphs, and by the lines of PDFium that are all of it, None where PDFium divides it otherwise."""
+
+    glyphs: list[Glyph]
+    pieces: list[list[Segment]] | None
+
+
+def _add(line: _Line, lines: list[_Line], earlier: Sequence[_Line]) -> None:
+    """Add glyphs to the one of the earlier lines that they continue, or as a line of their own."""
+    for other in reversed(earlier):
+        if line.glyphs and other.glyphs and is_beside(other.glyphs, line.glyphs):
+            other.glyphs += line.glyphs
+            other.pieces = None if other.pieces is None or line.pieces is None else other.pieces + line.pieces
+            return
+    lines.append(line)
+
+
+def _index(textpage: Any, text_index: int) -> int:
+    from pypdfium2 import raw
+
+    return int(raw.FPDFText_GetCharIndexFromTextIndex(textpage, text_index))
 
 
 def _units(text: str) -> int:

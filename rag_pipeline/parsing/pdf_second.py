@@ -1,9 +1,10 @@
-"""The second reader of PDF: pypdf, slower than PDFium, but right where Arabic ligatures are, and more forgiving."""
+"""The second reader of PDF: pypdf, slower than PDFium, but more forgiving."""
 
 from __future__ import annotations
 
 import io
 import logging
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,14 @@ from rag_pipeline.parsing.reasons import PASSWORD_PDF, first_line
 
 class UnreadableError(Exception):
     """pypdf cannot read it, for one of the many reasons that it has."""
+
+
+def _is_decoded(stream: Any) -> bool:
+    """Whether a stream is empty or can be decoded; pypdf takes what cannot for empty."""
+    packed: bytes = stream._data
+    if not packed.strip() or stream.get_data().strip():
+        return True
+    return stream.get("/Filter") == "/FlateDecode" and not zlib.decompress(packed).strip()
 
 
 class SecondReader:
@@ -52,12 +61,12 @@ class SecondReader:
             raise UnreadableError(first_line(error)) from error
 
     def is_blank(self, number: int) -> bool:
-        """Whether a page has no content: no stream, or only streams of white space."""
+        """Whether a page has no content: no stream, or only streams that can be decoded, and show nothing."""
         try:
             contents = self._reader().pages[number - 1].get("/Contents")
             found = contents.get_object() if contents is not None else []
             streams = [entry.get_object() for entry in (found if isinstance(found, list) else [found])]
-            return not any(stream._data.strip() for stream in streams)
+            return all(_is_decoded(stream) for stream in streams)
         except Exception:  # noqa: BLE001 - what pypdf cannot look into is not blank
             return False
 

@@ -6,8 +6,10 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
+from rag_pipeline.parsing.bidi import share_of_right_to_left
+from rag_pipeline.parsing.pdf_order import rows_from_top
+from rag_pipeline.parsing.pdf_segment import Segment, is_wide_gap
 from rag_pipeline.parsing.typography import plain_letters
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
@@ -17,48 +19,25 @@ _LEAST_WORDS = 0.45
 _LEAST_JUDGED = 40
 """Characters; fewer are a stamp or a list of codes."""
 _MOST_UNKNOWN = 0.3
-_ARABIC_OR_HEBREW = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_MOSTLY_RIGHT_TO_LEFT = 0.3
 _SAME_LINE = 0.5
 _WIDEST_SPACE = 4
 _NEAR = 2
+_SLACK = 0.15
+"""In heights of a line, how far lines end from a margin that they share."""
+_LEAST_SPACES = 3
+_NUMBER = re.compile(r"\d")
 _PROSE_ROWS = 4
 _PROSE_CELL = 22
-_CELL_GAP = 1.1
-"""In heights of a line; justified prose has gaps of up to half of one."""
 
 
-class Segment(NamedTuple):
-    """A piece of a line without a wide gap in it. Coordinates are points; all are 0 where its place is not known."""
+def page_text(lines: Sequence[Sequence[Segment]], is_upright: bool = True) -> str:
+    """The lines of a page in a reader's order, what stands side by side as one row of a table or as columns of prose.
 
-    text: str
-    left: float
-    right: float
-    bottom: float
-    top: float
-
-    @property
-    def height(self) -> float:
-        return self.top - self.bottom
-
-    def joined(self, other: Segment) -> Segment:
-        """This segment with one more word."""
-        text = f"{self.text} {other.text}"
-        if self.height <= 0 or other.height <= 0:
-            return Segment(text, 0, 0, 0, 0)
-        left, right = min(self.left, other.left), max(self.right, other.right)
-        return Segment(text, left, right, min(self.bottom, other.bottom), max(self.top, other.top))
-
-
-def is_wide_gap(first: Segment, second: Segment) -> bool:
-    """Whether two neighbours of a line stand further apart than words do."""
-    height = max(first.height, second.height)
-    gap = max(second.left - first.right, first.left - second.right)
-    return first.height > 0 and second.height > 0 and gap > _CELL_GAP * height
-
-
-def page_text(lines: Sequence[Sequence[Segment]]) -> str:
-    """The lines of a page in their order, what stands side by side as one row of a table or as columns of prose."""
-    rows = _without_chance_gaps(list(_rows(lines)))
+    Args:
+        is_upright: whether the page is shown as its coordinates say, with the largest at the top.
+    """
+    rows = _without_chance_gaps(rows_from_top(list(_rows(lines))) if is_upright else list(_rows(lines)))
     written: list[str] = []
     position = 0
     while position < len(rows):
@@ -104,7 +83,7 @@ def _in_reading_order(row: list[Segment]) -> list[Segment]:
     if len(row) == 1 or not all(segment.height > 0 for segment in row):
         return row
     ordered = sorted(row, key=lambda segment: segment.left)
-    if is_right_to_left(" ".join(segment.text for segment in row)):
+    if share_of_right_to_left(" ".join(segment.text for segment in row)) > _MOSTLY_RIGHT_TO_LEFT:
         ordered.reverse()
     parts = [ordered[0]]
     for segment in ordered[1:]:
@@ -128,7 +107,8 @@ def _without_chance_gaps(rows: Sequence[list[Segment]]) -> list[list[Segment]]:
         ]
         seen = [gap for others in near for gap in others]
         parts = [row[0]]
-        spread = _is_spread(row, gaps[place])
+        around = [rows[other] for other in range(max(0, place - _NEAR), min(len(rows), place + _NEAR + 1)) if other != place]
+        spread = _is_spread(row, gaps[place]) or _is_justified(row, around)
         for segment, gap in zip(row[1:], gaps[place], strict=True):
             if spread or not any(min(gap[1], other[1]) - max(gap[0], other[0]) > segment.height / 2 for other in seen):
                 parts[-1] = parts[-1].joined(segment)
@@ -149,6 +129,26 @@ def _is_spread(row: Sequence[Segment], gaps: Sequence[tuple[float, float]]) -> b
     if len(widths) < 2 or words != len(row) or max(widths) > _WIDEST_SPACE * row[0].height:
         return False
     return max(widths) - min(widths) < 0.2 * max(widths)
+
+
+def _is_justified(row: Sequence[Segment], around: Sequence[Sequence[Segment]]) -> bool:
+    """Whether a line of few words was spread to margins that a line of prose near by fills without wide gaps.
+
+    Cells of a table begin below each other, or are numbers.
+    """
+    left, right = row[0].left, row[-1].right
+    slack = _SLACK * row[0].height
+    prose = any(
+        (len(other) == 1 or _is_spread(other, _gaps(other)))
+        and sum(segment.text.count(" ") + 1 for segment in other) > _LEAST_SPACES
+        and abs(other[0].left - left) < slack
+        and abs(other[-1].right - right) < slack
+        for other in around
+    )
+    if len(row) < 2 or not prose or any(_NUMBER.search(segment.text) for segment in row[1:]):
+        return False
+    beginnings = [segment.left for other in around for segment in other[1:]]
+    return not any(abs(segment.left - beginning) < slack for segment in row[1:] for beginning in beginnings)
 
 
 def _end_of_columns(rows: Sequence[Sequence[Segment]], start: int) -> int:
@@ -194,12 +194,6 @@ def is_noise(text: str) -> bool:
         ord(character) >= 0x0590 and unicodedata.category(character)[0] in "LM" for character in visible
     )
     return in_words < _LEAST_WORDS * len(visible)
-
-
-def is_right_to_left(text: str) -> bool:
-    """Whether a page is mostly Arabic or Hebrew."""
-    letters = sum(map(str.isalpha, text))
-    return letters > 0 and len(_ARABIC_OR_HEBREW.findall(text)) > 0.3 * letters
 
 
 def letters_in(text: str) -> int:

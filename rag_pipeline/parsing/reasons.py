@@ -7,6 +7,8 @@ from collections.abc import Sequence
 PASSWORD_PDF = "password-protected PDF: it opens with a password only (see parsing.passwords)"
 PASSWORD_OFFICE = "password-protected Office document (see parsing.passwords)"
 NO_PASSWORD_FITS = "password-protected, and none of the passwords that parsing.passwords gave opens it"
+BLANK_PAGES = "empty: all of its pages are blank"
+ONLY_PICTURES = "holds pictures or drawings, but no text; run text recognition (OCR) over it"
 TOO_DEEP = "nested too deeply to be read"
 TOO_MUCH_TEXT = "holds more than 64 million characters of text: split it"
 _PAGES_SHOWN = 12

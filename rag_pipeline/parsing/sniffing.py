@@ -14,11 +14,13 @@ OLD_WORD, OLD_EXCEL = "Word document (.doc)", "Excel workbook (.xls)"
 OLD_POWERPOINT, OUTLOOK = "PowerPoint presentation (.ppt)", "Outlook message (.msg)"
 OPEN_TEXT, OPEN_SHEET = "OpenDocument text (.odt)", "OpenDocument spreadsheet (.ods)"
 OPEN_SLIDES, OPEN_DOCUMENT = "OpenDocument presentation (.odp)", "OpenDocument file"
+FLAT_OPEN_DOCUMENT = "flat OpenDocument file"
 EPUB, RTF = "EPUB book", "RTF document"
 ZIP, MAIL, MAILBOX, IMAGE = "ZIP archive", "e-mail message", "mailbox", "image"
 VECTOR_IMAGE = "SVG image"
 NOTEBOOK = "notebook"
 ENCRYPTED = "password-protected Office document"
+OLE2 = "Microsoft OLE2 file"
 DAMAGED_ZIP = "damaged or truncated ZIP archive or Office document"
 
 NAMED_KINDS = {
@@ -27,7 +29,8 @@ NAMED_KINDS = {
     ".pptx": POWERPOINT, ".pptm": POWERPOINT, ".ppsx": POWERPOINT, ".potx": POWERPOINT,
     ".doc": OLD_WORD, ".xls": OLD_EXCEL, ".ppt": OLD_POWERPOINT, ".msg": OUTLOOK,
     ".odt": OPEN_TEXT, ".ods": OPEN_SHEET, ".odp": OPEN_SLIDES, ".epub": EPUB, ".rtf": RTF,
-    ".zip": ZIP, ".jar": ZIP, ".whl": ZIP, ".eml": MAIL, ".mbox": MAILBOX, ".ipynb": NOTEBOOK,
+    ".fodt": FLAT_OPEN_DOCUMENT, ".fodp": FLAT_OPEN_DOCUMENT, ".fods": FLAT_OPEN_DOCUMENT,
+    ".zip": ZIP, ".jar": ZIP, ".whl": ZIP, ".eml": MAIL, ".mht": MAIL, ".mhtml": MAIL, ".mbox": MAILBOX, ".ipynb": NOTEBOOK,
     ".gz": "gzip archive", ".tgz": "gzip archive", ".bz2": "bzip2 archive", ".xz": "xz archive", ".7z": "7-Zip archive",
     ".zst": "Zstandard archive", ".rar": "RAR archive", ".tar": "tar archive", ".parquet": "Parquet file",
     ".png": IMAGE, ".jpg": IMAGE, ".jpeg": IMAGE, ".gif": IMAGE, ".webp": IMAGE, ".bmp": IMAGE, ".tif": IMAGE,
@@ -104,7 +107,7 @@ def kind_of(data: bytes) -> str | None:
     """What a file is that is not read as text, in words for people; None for what may be text."""
     if data.startswith(_OLE2):
         names = ((kind, name.encode("utf-16-le")) for name, kind in _OLE2_STREAMS)
-        return next((kind for kind, name in names if name in data), "Microsoft OLE2 file")
+        return next((kind for kind, name in names if name in data), OLE2)
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
         return _zip_kind(data)
     if data.startswith(b"{\\rtf"):

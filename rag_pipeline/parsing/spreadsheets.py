@@ -16,7 +16,7 @@ from rag_pipeline.parsing.builder import TextBuilder
 from rag_pipeline.parsing.dates import iso_date
 from rag_pipeline.parsing.reasons import PASSWORD_OFFICE, first_line
 from rag_pipeline.parsing.sniffing import EXCEL, OLD_EXCEL, OPEN_SHEET
-from rag_pipeline.parsing.tables import may_be_header
+from rag_pipeline.parsing.tables import may_be_header, without_captions
 
 MEDIA_TYPES = {
     EXCEL: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
@@ -131,8 +131,10 @@ def _write_sheet(name: str, rows: list[_Cells], builder: TextBuilder) -> None:
     if tables:
         builder.heading(1, name)
     for table in tables:
-        while len(table) > 1 and sum(map(bool, table[0])) == 1 and sum(map(bool, table[1])) > 1:
-            builder.block(next(filter(None, table.pop(0))))  # a caption above the header
+        captions, below = without_captions(table)
+        for caption in captions:
+            builder.block(caption)
+        table = [list(row) for row in below]
         if may_be_header(table[0]):
             header = table[0]
         elif header and sum(map(bool, table[0])) > 1:

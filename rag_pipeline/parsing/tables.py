@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 _LONGEST_PART = 1000
 """Characters of one part of a table: well below a chunk of the default size, in scripts with long tokens, too."""
 _LONGEST_HEADER = 400
+_MOST_COLUMNS = 1_000
+_MOST_CAPTIONS = 12
 _YEAR = re.compile(r"1[89]\d\d|2[01]\d\d")
 _MARKS_OF_NUMBERS = str.maketrans("", "", " .,:;%+-/€$£¥()'")
 
@@ -38,6 +41,47 @@ def table_parts(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         else:
             short.append(line)
     yield from _grouped(lines[:1], short)
+
+
+class Cell(NamedTuple):
+    """A cell that may stand in several columns and rows."""
+
+    text: str
+    columns: int = 1
+    rows: int = 1
+
+
+def rows_in_line(rows: Iterable[Iterable[Cell]]) -> Iterator[list[str]]:
+    """Rows whose columns are in line: a tall cell is repeated in each of its rows, a wide one has empty ones behind it."""
+    tall: dict[int, tuple[int, str]] = {}
+    for row in rows:
+        cells: list[str] = []
+        for cell in row:
+            while (column := len(cells)) in tall:
+                cells.append(_repeated(tall, column))
+            if cell.rows > 1:
+                tall[column] = (cell.rows - 1, cell.text)
+            cells += [cell.text, *[""] * (min(cell.columns, _MOST_COLUMNS) - 1)]
+        while len(cells) in tall:
+            cells.append(_repeated(tall, len(cells)))
+        yield cells
+
+
+def _repeated(tall: dict[int, tuple[int, str]], column: int) -> str:
+    left, text = tall.pop(column)
+    if left > 1:
+        tall[column] = (left - 1, text)
+    return text
+
+
+def without_captions(rows: Sequence[Sequence[str]]) -> tuple[list[str], list[Sequence[str]]]:
+    """The lines that stand above a table in its first cell, and the table below them from its header on."""
+    table = [cells for cells in rows if any(cells)]
+    captions: list[str] = []
+    first = next((place for place, cells in enumerate(table[:_MOST_CAPTIONS]) if sum(map(bool, cells)) > 1), 0)
+    for cells in table[:first]:
+        captions.append(next(filter(None, cells)))
+    return captions, table[first:]
 
 
 def may_be_header(cells: Sequence[str]) -> bool:

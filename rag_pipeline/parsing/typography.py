@@ -9,9 +9,10 @@ _LIGATURES = {
     0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st",
 }  # fmt: skip
 _INVISIBLE = dict.fromkeys((0x00AD, 0x2060, 0xFEFF))
-_REPLACED = str.maketrans({**_LIGATURES, **_INVISIBLE})
-# Presentation forms of Arabic stand for the letters themselves; a few PDF writers use nothing else.
-_PRESENTATION_FORMS = re.compile("[\ufb50-\ufdfb\ufe70-\ufefc]+")
+_HYPHENS = {0x2011: "-"}  # does not break a line, and is a hyphen otherwise
+_REPLACED = str.maketrans({**_LIGATURES, **_INVISIBLE, **_HYPHENS})
+# Presentation forms of Arabic and Hebrew stand for the letters themselves; a few PDF writers use nothing else.
+_PRESENTATION_FORMS = re.compile("[\ufb1d-\ufb4f\ufb50-\ufdfb\ufe70-\ufefc]+")
 _BROKEN_WORD = re.compile(r"([^\W\d_]+)[-\u2010\u00ad\u00ac]\n[ \t]*([^\W\d_]+)")
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
 

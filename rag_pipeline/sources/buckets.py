@@ -157,6 +157,8 @@ class _Objects:
     def delete(self, key: str) -> None:
         try:
             self._store.delete(key)
+        except FileNotFoundError:
+            return  # somebody else was faster; S3 does not say so
         except client_errors() as error:
             raise self._error(error) from None
 
@@ -278,11 +280,17 @@ class BucketFolder:
 
 
 def make_item(path: str, found: Any) -> SourceItem:
-    """An item from what obstore says of an object."""
+    """An item from what obstore says of an object, the same from a listing and from the answer for the object itself.
+
+    Azure's listings leave out an etag's quotes; Google's and MinIO's give fractions of a second, which no header has.
+    """
+    e_tag = found["e_tag"]
+    if e_tag is not None and not e_tag.endswith('"'):
+        e_tag = f'"{e_tag}"'
     return SourceItem(
         path=path,
         size=found["size"],
-        modified_at=found["last_modified"],
-        etag=found["e_tag"],
-        etag_is_exact=found["e_tag"] is not None,
+        modified_at=found["last_modified"].replace(microsecond=0),
+        etag=e_tag,
+        etag_is_exact=e_tag is not None,
     )

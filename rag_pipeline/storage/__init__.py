@@ -4,7 +4,7 @@ from rag_pipeline.storage.access import Access, resolve_access
 from rag_pipeline.storage.address import BucketAddress, is_address, parse_address
 from rag_pipeline.storage.failures import Failure, client_errors, failure_of
 from rag_pipeline.storage.local_cache import adopt_file, cache_folder, cached_file, writing_to_cache
-from rag_pipeline.storage.object_path import ObjectChangedError, ObjectPath, StorePath, total_size
+from rag_pipeline.storage.object_path import ObjectChangedError, ObjectPath, ObjectVersion, StorePath, total_size
 
 __all__ = [
     "Access",
@@ -12,6 +12,7 @@ __all__ = [
     "Failure",
     "ObjectChangedError",
     "ObjectPath",
+    "ObjectVersion",
     "StorePath",
     "adopt_file",
     "cache_folder",

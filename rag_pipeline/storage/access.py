@@ -1,13 +1,15 @@
 """How a bucket is reached: one place that gives obstore and LanceDB the same endpoint, region and credentials.
 
 Credentials come from the environment, from an AWS profile, or from what the machine offers (roles of an instance or a
-container, which both libraries ask for themselves). What is resolved here is handed on and never shown.
+container, which both libraries ask for themselves). What is resolved here is handed on and never shown. Keys of Google
+and Azure are read from the environment by both libraries, which share the client and so the variables' names.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -26,6 +28,16 @@ _REQUEST_TIMEOUT = "15m"
 """Of a whole request: a large object on a slow line takes its time. One that stalls ends sooner, by the read timeout."""
 _READ_TIMEOUT = "30s"
 
+_S3_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_GOOGLE_ENDPOINT_VARIABLES = ("GOOGLE_BASE_URL",)
+_AZURE_ENDPOINT_VARIABLES = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+_AZURE_ACCOUNT_VARIABLES = ("AZURE_STORAGE_ACCOUNT_NAME",)
+_GOOGLE_VARIABLES = re.compile("GOOGLE_(BASE_URL|BEARER_TOKEN|SKIP_SIGNATURE|SERVICE_ACCOUNT.*|APPLICATION_CREDENTIALS)")
+_AZURE_VARIABLES = re.compile(
+    "AZURE_(STORAGE_.*|ENDPOINT|SKIP_SIGNATURE|USE_AZURE_CLI|USE_FABRIC_ENDPOINT|CLIENT_ID|CLIENT_SECRET|TENANT_ID|"
+    "AUTHORITY_(ID|HOST)|FEDERATED_TOKEN_FILE|(MSI|IDENTITY)_ENDPOINT|OBJECT_ID|MSI_RESOURCE_ID|FABRIC_.*)"
+)
+"""Names that object_store's GoogleConfigKey and AzureConfigKey list; others, of language models, are nobody's business."""
 _ROLE_VARIABLES = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -46,7 +58,13 @@ class Access:
     def store(self) -> Any:
         """obstore's store of the whole bucket: one a process for each way to it, with its pool of connections."""
         return _open_store(
-            os.getpid(), self.address.scheme, self.address.bucket, self.config, self.credentials, self.profile
+            os.getpid(),
+            self.address.scheme,
+            self.address.bucket,
+            self.config,
+            self.credentials,
+            self.profile,
+            _variables_of(self.address.scheme),
         )
 
     @property
@@ -57,8 +75,12 @@ class Access:
     @property
     def lance_options(self) -> dict[str, str]:
         """LanceDB's storage_options. They hold secrets."""
-        prefix = {"s3": "aws_", "gs": "google_", "az": "azure_"}[self.address.scheme]
-        options = {f"{prefix}{name}": value for name, value in self.config}
+        prefix = {"s3": "aws_", "gs": "google_", "az": "azure_storage_"}[self.address.scheme]
+        # All three clients know the bare name of this one, and Azure's no other that begins as the rest do.
+        options = {name if name == "skip_signature" else f"{prefix}{name}": value for name, value in self.config}
+        if self.address.scheme == "az":
+            # Lance (13.0) reads these once a process, obstore with each store.
+            options = {name.lower(): value for name, value in _variables_of("az")} | options
         if self.credentials is not None:
             options["aws_access_key_id"] = self.credentials.access_key_id
             options["aws_secret_access_key"] = self.credentials.secret_access_key
@@ -90,12 +112,36 @@ def resolve_access(
         return _s3(address, endpoint, region, profile, anonymous, virtual_hosted)
     given = {"profile": profile, "region": region, "virtual_hosted": virtual_hosted or None}
     if address.scheme == "gs":
-        given |= {"endpoint": endpoint, "account": account}
+        given |= {"account": account}
     for name, value in given.items():
         if value is not None:
             raise ConfigError(f"{address}: storage_options.{name}: not expected with {address.scheme}://")
-    config = {"account_name": account, "endpoint": endpoint, "skip_signature": "true" if anonymous else None}
-    return Access(address, tuple((name, value) for name, value in config.items() if value is not None))
+    config = _google(endpoint) if address.scheme == "gs" else _azure(address, account, endpoint)
+    if anonymous:
+        config["skip_signature"] = "true"
+    return Access(address, tuple(config.items()))
+
+
+def _google(endpoint: str | None) -> dict[str, str]:
+    endpoint = endpoint or _first_set(_GOOGLE_ENDPOINT_VARIABLES)
+    return {"base_url": endpoint.rstrip("/")} if endpoint else {}
+
+
+def _azure(address: BucketAddress, account: str | None, endpoint: str | None) -> dict[str, str]:
+    account = account or _first_set(_AZURE_ACCOUNT_VARIABLES)
+    endpoint = endpoint or _first_set(_AZURE_ENDPOINT_VARIABLES)
+    emulated = os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true", "on", "yes", "y")
+    if account is None and not emulated:
+        raise ConfigError(
+            f"{address}: no storage account: set AZURE_STORAGE_ACCOUNT_NAME, or storage_options.account for a source"
+            + ("; AZURE_STORAGE_CONNECTION_STRING is not read" if os.environ.get("AZURE_STORAGE_CONNECTION_STRING") else "")
+        )
+    config = {"account_name": account, "endpoint": endpoint.rstrip("/") if endpoint else None}
+    return {name: value for name, value in config.items() if value is not None}
+
+
+def _first_set(variables: Sequence[str]) -> str | None:
+    return next((os.environ[name] for name in variables if os.environ.get(name)), None)
 
 
 def _s3(
@@ -113,11 +159,7 @@ def _s3(
         origin = "storage_options.profile" if profile else "AWS_PROFILE"
         raise ConfigError(f"{address}: {origin}: there is no AWS profile {name!r} in ~/.aws/config and ~/.aws/credentials")
     values = values or {}
-    endpoint = (
-        endpoint
-        or next((environment[key] for key in _ENDPOINT_VARIABLES if environment.get(key)), None)
-        or values.get("endpoint_url")
-    )
+    endpoint = endpoint or _first_set(_S3_ENDPOINT_VARIABLES) or values.get("endpoint_url")
     region = (
         region
         or environment.get("AWS_REGION")
@@ -134,9 +176,6 @@ def _s3(
     else:
         credentials = _s3_credentials(address, profile, name, values, endpoint)
     return Access(address, tuple(config.items()), credentials, name or "default")
-
-
-_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
 def _s3_credentials(
@@ -175,7 +214,9 @@ def _open_store(
     config: tuple[tuple[str, str], ...],
     credentials: Credentials | None,
     profile: str | None,
+    variables: tuple[tuple[str, str], ...],
 ) -> Any:
+    """``variables`` are what the client reads for itself: others make another store."""
     from obstore.exceptions import BaseError
     from obstore.store import AzureStore, GCSStore, S3Store
 
@@ -201,8 +242,17 @@ def _open_store(
     try:
         return {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme](bucket, **options)
     except BaseError as error:
-        reason = str(error).split("\n")[0]
+        # The client quotes what it cannot read, which may be a key.
+        reason = re.sub(r'"(?:[^"\\]|\\.)*"|\{.*', "…", str(error).split("\n")[0])
         raise ConfigError(f"{scheme}://{bucket}: what the environment says of this store does not fit: {reason}") from None
+
+
+def _variables_of(scheme: str) -> tuple[tuple[str, str], ...]:
+    """What the environment says to the clients of Google and Azure."""
+    wanted = {"gs": _GOOGLE_VARIABLES, "az": _AZURE_VARIABLES}.get(scheme)
+    if wanted is None:
+        return ()
+    return tuple(sorted(item for item in os.environ.items() if wanted.fullmatch(item[0])))
 
 
 def _provider(first: Credentials, profile: str | None) -> Callable[[], dict[str, Any]]:
@@ -229,4 +279,5 @@ def _provider(first: Credentials, profile: str | None) -> Callable[[], dict[str,
 
 
 def _is_plain_http(config: tuple[tuple[str, str], ...]) -> bool:
-    return dict(config).get("endpoint", "").startswith("http://")
+    values = dict(config)
+    return values.get("endpoint", values.get("base_url", "")).startswith("http://")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 from rag_pipeline.errors import StoreError, StoreUnreachableError
 from rag_pipeline.storage.access import Access, resolve_access
 from rag_pipeline.storage.address import BucketAddress, parse_address
-from rag_pipeline.storage.failures import client_errors, failure_of
+from rag_pipeline.storage.failures import bucket_is_missing, client_errors, failure_of
 
 _STREAMED_BYTES = 1 << 20
 _TRIES = 5
@@ -31,6 +31,13 @@ class ObjectStatus(NamedTuple):
 
     st_size: int
     e_tag: str | None
+
+
+class ObjectVersion(NamedTuple):
+    """What a conditional write names: the etag, and where the store is Google's, the generation, which counts there."""
+
+    e_tag: str | None
+    version: str | None
 
 
 class ObjectChangedError(Exception):
@@ -146,16 +153,16 @@ class ObjectPath:
         """
         return self.read_version()[0]
 
-    def read_version(self) -> tuple[bytes, str | None]:
-        """The content, and the etag that names it.
+    def read_version(self) -> tuple[bytes, ObjectVersion]:
+        """The content, and what names it.
 
         Raises:
             FileNotFoundError: there is no such object.
         """
 
-        def read() -> tuple[bytes, str | None]:
+        def read() -> tuple[bytes, ObjectVersion]:
             found = self._store.get(self.address.key)
-            return bytes(found.bytes()), found.meta["e_tag"]
+            return bytes(found.bytes()), ObjectVersion(found.meta["e_tag"], found.meta["version"])
 
         return self._read(read)
 
@@ -207,16 +214,20 @@ class ObjectPath:
         """
         self._put_if(data, "create")
 
-    def replace(self, data: bytes, e_tag: str) -> None:
-        """Write an object that must still have this etag.
+    def replace(self, data: bytes, version: ObjectVersion) -> None:
+        """Write an object that must still be this version.
 
         Raises:
-            ObjectChangedError: it has another one, or is gone.
+            ObjectChangedError: it is another one, or is gone.
+            StoreError: the store has not named the version.
         """
-        self._put_if(data, {"e_tag": e_tag})
+        if version.e_tag is None:
+            raise StoreError(f"{self}: the store names no etag, so that nothing can be published safely")
+        self._put_if(data, {name: value for name, value in version._asdict().items() if value is not None})
 
-    def unlink(self, missing_ok: bool = True) -> None:
-        with self._calling():
+    def unlink(self) -> None:
+        """Delete the object. One that is not there is no fault: S3 does not say so."""
+        with suppress(FileNotFoundError), self._calling():
             self._store.delete(self.address.key)
 
     def _read(self, read: Callable[[], Found]) -> Found:
@@ -261,7 +272,7 @@ class ObjectPath:
         try:
             yield
         except FileNotFoundError as error:
-            if "NoSuchBucket" in str(error):
+            if bucket_is_missing(error):
                 raise StoreError(f"{self}: there is no such bucket") from None
             raise FileNotFoundError(str(self)) from None
         except client_errors() as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import zipfile
 import zlib
@@ -35,7 +36,7 @@ class Pdf:
         self._contents: list[tuple[bytes, str, str]] = []
         self._outline: list[tuple[str, int]] = []
         self._info = ""
-        self._objects: list[bytes] = []
+        self._fonts: list[str] = []
 
     def page(self, words: Sequence[Word], size: int = 10) -> Pdf:
         lines = [f"BT /F1 {size} Tf {x} {y} Td ({_escaped(text)}) Tj ET" for x, y, text in words]
@@ -52,6 +53,22 @@ class Pdf:
     def raw_page(self, content: bytes, resources: str = "", entries: str = "") -> Pdf:
         self._contents.append((content, resources, entries))
         return self
+
+    def letters(self, glyphs: Sequence[Word], size: int = 10) -> Pdf:
+        """A page of glyphs of any script, each 6 points wide; a font says which letters each of them stands for."""
+        codes = {text: code for code, text in enumerate(dict.fromkeys(text for _, _, text in glyphs), 33)}
+        shown = [f"BT /F2 {size} Tf {x} {y} Td <{codes[text]:02x}> Tj ET" for x, y, text in glyphs]
+        mapped = "\n".join(f"<{code:02x}> <{text.encode('utf-16-be').hex()}>" for text, code in codes.items())
+        self._fonts.append(
+            "/CIDInit /ProcSet findresource begin\n12 dict begin\nbegincmap\n/CMapType 2 def\n"
+            "1 begincodespacerange\n<00> <ff>\nendcodespacerange\n"
+            f"{len(codes)} beginbfchar\n{mapped}\nendbfchar\nendcmap\nend\nend"
+        )
+        font = (
+            f"/F2 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica /FirstChar 33 /LastChar {32 + len(codes)} "
+            f"/Widths [{'600 ' * len(codes)}] /ToUnicode CMAP{len(self._fonts)} >>"
+        )
+        return self.raw_page("\n".join(shown).encode(), font)
 
     def outline(self, *entries: tuple[str, int]) -> Pdf:
         """Headings with the pages on which they stand."""
@@ -76,10 +93,13 @@ class Pdf:
                 b"\x80", "/Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8"
             ),
         ]
+        maps_at = outline_at + (len(self._outline) + 1 if self._outline else 0)
         for page, (content, resources, entries) in enumerate(self._contents):
+            font, resources = (resources, "") if resources.startswith("/F2") else ("", resources)
+            font = re.sub(r"CMAP(\d+)", lambda found: f"{maps_at + int(found[1]) - 1} 0 R", font)
             objects.append(
                 f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {first + 2 * page + 1} 0 R "
-                f"/Resources << /Font << /F1 3 0 R >> {resources} >> >>".encode()
+                f"/Resources << /Font << /F1 3 0 R {font} >> {resources} >> >>".encode()
             )
             objects.append(_stream(content, entries))
         if self._outline:
@@ -91,6 +111,7 @@ class Pdf:
                 objects.append(
                     f"<< /Title ({_escaped(title)}) /Parent {outline_at} 0 R /Dest {target}{following} >>".encode()
                 )
+        objects += [_stream(font_map.encode(), "") for font_map in self._fonts]
         if self._info:
             objects.append(self._info.encode("cp1252"))
         return _pdf_file(objects, len(objects) if self._info else None)

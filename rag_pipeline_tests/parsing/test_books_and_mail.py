@@ -72,6 +72,11 @@ def message(text: str = "It sails at noon.", html: str | None = None, subject: s
     return mail
 
 
+def multipart(kind: str, *parts: tuple[str, str]) -> bytes:
+    below = "".join(f"--b\nContent-Type: {part}\n\n{body}\n" for part, body in parts)
+    return f"From: a@b\nSubject: s\nMIME-Version: 1.0\nContent-Type: multipart/{kind}; boundary=b\n\n{below}--b--\n".encode()
+
+
 class TestMail:
     def test_the_head_and_the_body_are_read_once(self) -> None:
         parsed = read(message(html="<p>It sails at noon.</p>").as_bytes(), "a.eml")
@@ -104,6 +109,51 @@ class TestMail:
         head = b"From: a@b\nSubject: s\n" + kind + b"Content-Transfer-Encoding: 8bit\n\n"
         data = head + "Der Fährmann \nruft über \nden Fluss\n".encode("cp1252")
         assert "Der Fährmann ruft über den Fluss" in read(data, "a.eml").text
+
+    def test_texts_around_a_picture_are_all_read_in_their_order(self) -> None:
+        parts = [("text/plain", "First."), ("image/png", "zz"), ("text/html", "<p>Second.</p>"), ("text/plain", "Third.")]
+        text = parse(multipart("mixed", *parts), "a.eml").text
+        assert text.index("First.") < text.index("Second.") < text.index("Third.")
+        assert "zz" not in text
+
+    def test_what_a_mail_system_reports_is_read(self) -> None:
+        status = "Reporting-MTA: dns; b\n\nFinal-Recipient: rfc822; nobody@example.org\nStatus: 5.1.1"
+        parts = [("text/plain", "It was not delivered."), ("message/delivery-status", status)]
+        assert "nobody@example.org" in parse(multipart("report", *parts), "a.eml").text
+
+    def test_an_attachment_of_a_forwarded_message_is_named_once(self) -> None:
+        inner = message("The inner words.", subject="Inner")
+        inner.add_attachment(b"x", maintype="application", subtype="zip", filename="fares.zip")
+        mail = message()
+        mail.add_attachment(inner)
+        parsed = read(mail.as_bytes(), "a.eml")
+        assert parsed.metadata["attachments"] == ["fares.zip"]
+        assert parsed.text.count("fares.zip") == 1
+
+    @pytest.mark.parametrize(
+        ("charset", "body", "text"),
+        [
+            ("iso-8859-1", "Der Fährmann".encode(), "Der Fährmann"),
+            ("iso-8859-1", "“Fähre” – 5 €".encode("cp1252"), "“Fähre” – 5 €"),
+            ("us-ascii", "Der Fährmann ruft".encode("cp1252"), "Der Fährmann ruft"),
+            ("gb2312", "朱镕基在北京".encode("gbk"), "朱镕基在北京"),
+        ],
+    )
+    def test_a_charset_that_is_nearly_right_does_not_hurt(self, charset: str, body: bytes, text: str) -> None:
+        head = f"From: a@b\nSubject: s\nContent-Type: text/plain; charset={charset}\n\n".encode()
+        assert text in parse(head + body, "a.eml").text
+
+    def test_a_subject_in_bare_bytes_is_in_the_charset_of_the_body(self) -> None:
+        text = "From: a@b\nSubject: Паром\nContent-Type: text/plain; charset=koi8-r\n\nв полдень"
+        assert parse(text.encode("koi8-r"), "a.eml").title == "Паром"
+
+    def test_text_in_base_64_that_was_cut_off_is_read_as_far_as_it_goes(self) -> None:
+        head = "From: a@b\nSubject: s\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n"
+        assert "It sails at noo" in parse((head + "SXQgc2FpbHMgYXQgbm9vb").encode(), "a.eml").text
+
+    def test_a_page_saved_with_its_pictures_is_read_as_mail(self) -> None:
+        data = multipart("related", ("text/html", "<p>It sails at noon.</p>"), ("image/png", "zz"))
+        assert "It sails at noon." in parse(data, "page.mht").text
 
     def test_an_encrypted_message_says_so(self) -> None:
         data = b"From: a@b\nSubject: s\nContent-Type: multipart/encrypted; boundary=b\n\n--b\n\nx\n--b--\n"

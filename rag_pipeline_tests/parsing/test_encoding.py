@@ -51,6 +51,25 @@ def test_utf16_without_a_mark_is_seen_by_its_nuls(text: str, encoding: str) -> N
     assert decode(text.encode(encoding)) == text
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", [JAPANESE, CHINESE, KOREAN])
+def test_utf16_without_a_mark_is_found_where_a_script_has_no_nuls(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding)) == text
+
+
+def test_a_stray_nul_does_not_make_utf16_of_a_short_text() -> None:
+    assert decode(b"a,b\n1,\x002\n") == "a,b\n1,2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [("“Smart quotes” — and euro € signs", "cp1252"), ("Die Größe der Tür über dem Fluß ist schön.", "cp437"),
+     ("Café déjà vu in the town", "cp1252")],
+)  # fmt: skip
+def test_few_letters_beyond_ascii_are_no_other_script(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding)) == text
+
+
 def test_a_utf8_file_that_was_cut_within_a_character_stays_utf8() -> None:
     assert decode(JAPANESE.encode()[:-2]) == JAPANESE[:-2] + "\ufffd"
 

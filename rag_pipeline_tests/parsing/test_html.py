@@ -257,3 +257,22 @@ def test_hostile_pages_end_in_seconds_and_keep_their_text(page: str) -> None:
     assert time.process_time() - started < 6
     assert parsed.text.count("word") == page.count("word")
     assert len(parsed.text) < 5 * len(page)
+
+
+class TestOtherPages:
+    def test_empty_elements_of_xhtml_swallow_nothing(self) -> None:
+        page = (
+            '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="x"/></head>'
+            '<body><p>before<a id="q"/> the anchor</p><div/><p><![CDATA[1 < 2]]></p></body></html>'
+        )
+        assert text(page) == "before the anchor\n\n1 < 2"
+
+    def test_a_page_of_frames_shows_what_is_for_browsers_without_them(self) -> None:
+        assert "Enter here." in text("<frameset cols='1,2'><frame src=a><noframes><p>Enter here.</noframes></frameset>")
+
+    def test_cells_over_several_rows_and_columns_keep_the_others_in_line(self) -> None:
+        page = (
+            "<table><tr><th rowspan=2>Who<th colspan=2>Price<tr><th>2023<th>2024<tr><td rowspan=2>Adult<td>1<td>2"
+            "<tr><td>3<td>4</table>"
+        )
+        assert text(page) == "Who | Price\nWho | 2023 | 2024\nAdult | 1 | 2\nAdult | 3 | 4"

@@ -111,7 +111,7 @@ def test_workers_are_started_for_risky_files_only() -> None:
 
 
 def test_documents_that_fail_do_not_hold_up_the_others() -> None:
-    with Parsers(config("hang", workers=2, seconds=2)) as parsers:
+    with Parsers(config("hang", workers=2, seconds=60)) as parsers:
         hanging = parsers.submit(SCAN, "a.pdf")
         assert [parsers.submit(GOOD, "b.pdf").result().text for _ in range(5)] == ["It sails at noon."] * 5
         assert not hanging.ready()

@@ -10,6 +10,10 @@ from rag_pipeline.parsing import parse
 from rag_pipeline_tests.parsing.documents import archive, open_document, paragraph, shape, slides, word
 from rag_pipeline_tests.parsing.test_markdown import check_spans
 
+PICTURE = (
+    "<p:pic><p:nvPicPr><p:cNvPr id='2' name='P'/><p:cNvPicPr/><p:nvPr/></p:nvPicPr><p:blipFill><a:blip r:embed='r9'/>"
+    "</p:blipFill><p:spPr><a:xfrm><a:off x='0' y='0'/><a:ext cx='9' cy='9'/></a:xfrm></p:spPr></p:pic>"
+)
 RUN = "<w:r><w:t>{}</w:t></w:r>"
 
 
@@ -73,6 +77,19 @@ class TestWord:
     def test_a_paragraph_shows_what_word_shows(self, inner: str, text: str) -> None:
         assert read(word(f"<w:p>{inner}</w:p>")).text == text
 
+    def test_lists_within_lists_are_kept(self) -> None:
+        def item(text: str, level: int) -> str:
+            numbering = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="1"/></w:numPr>'
+            return f"<w:p><w:pPr>{numbering}</w:pPr>{RUN.format(text)}</w:p>"
+
+        text = read(word(item("one", 0) + item("two", 1) + item("three", 2) + item("four", 0))).text
+        assert [line.strip(" -.1234") for line in text.split("\n")] == ["one", "two", "three", "four"]
+
+    def test_words_with_readings_above_them_are_kept(self) -> None:
+        ruby = f"<w:rt>{RUN.format('かんじ')}</w:rt><w:rubyBase>{RUN.format('漢字')}</w:rubyBase>"
+        body = f"<w:p>{RUN.format('日本の')}<w:r><w:ruby><w:rubyPr/>{ruby}</w:ruby></w:r>{RUN.format('です')}</w:p>"
+        assert read(word(body)).text == "日本の漢字です"
+
     def test_footnotes_are_kept(self) -> None:
         notes = (
             '<w:footnotes xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:footnote w:id="2">'
@@ -111,6 +128,13 @@ class TestSlides:
         boxes = shape("bottom", 10, 100) + shape("right", 120, 40) + shape("left", 10, 40) + shape("top", 10, 5)
         assert read(slides(boxes), "a.pptx").text == "# Slide 1\n\ntop\n\nleft\n\nright\n\nbottom"
 
+    def test_slides_of_pictures_are_told_and_make_no_document_of_their_numbers(self) -> None:
+        parsed = read(slides(PICTURE, shape("In words.")), "a.pptx")
+        assert [section.page for section in parsed.sections] == [2]
+        assert parsed.losses == ("page 1: pictures without text",)
+        with pytest.raises(ParseError, match="holds pictures or drawings, but no text"):
+            parse(slides(PICTURE, PICTURE), "a.pptx")
+
     def test_speaker_notes_follow_their_slide(self) -> None:
         parsed = read(
             slides(shape("Fares", kind="title"), shape("Ports", kind="title"), notes={1: "Ask for coins."}), "a.pptx"
@@ -137,6 +161,49 @@ class TestOpenDocument:
         assert parsed.text == "# Fares\n\nIt  sails\n\ndaily\n\n- one\n\nWho | Price\nAdult | 2"
         assert parsed.title == "Fares"
 
+    def test_a_table_within_a_cell_is_read_once_and_tall_cells_stand_in_each_row(self) -> None:
+        def cell(text: str, spans: str = "") -> str:
+            return f"<table:table-cell {spans}><text:p>{text}</text:p></table:table-cell>"
+
+        inner = f"<table:table><table:table-row>{cell('in1')}{cell('in2')}</table:table-row></table:table>"
+        tall = 'table:number-rows-spanned="2"'
+        rows = (
+            f"<table:table-header-rows><table:table-row>{cell('Who')}{cell('Price')}</table:table-row></table:table-header-rows>"
+            f"<table:table-row>{cell('Adult', tall)}{cell('1')}</table:table-row>"
+            f"<table:table-row><table:covered-table-cell/><table:table-cell>{inner}</table:table-cell></table:table-row>"
+        )
+        text = read(open_document(f"<office:text><table:table>{rows}</table:table></office:text>"), "a.odt").text
+        assert text == "Who | Price\nAdult | 1\nAdult | in1 in2"
+
+    def test_headers_and_footers_of_pages_stand_around_the_text(self) -> None:
+        spaces = 'xmlns:s="urn:x:style" xmlns:t="urn:x:text"'
+        part = "<s:{0}><t:p>{1}</t:p></s:{0}>"
+        pages = "".join(part.format(name, text) for name, text in (("header", "Fares 2024"), ("footer", "Page")))
+        members = {"styles.xml": f"<s:styles {spaces}>{pages}{pages}</s:styles>"}
+        data = open_document("<office:text><text:p>Adults pay.</text:p></office:text>", members=members)
+        assert read(data, "a.odt").text == "Fares 2024\n\nAdults pay.\n\nPage"
+
+    def test_a_document_in_one_file_of_xml_is_read(self) -> None:
+        base = "urn:oasis:names:tc:opendocument:xmlns"
+        flat = (
+            f'<office:document xmlns:office="{base}:office:1.0" xmlns:text="{base}:text:1.0" '
+            'office:mimetype="application/vnd.oasis.opendocument.text"><office:body><office:text>'
+            '<text:h text:outline-level="1">Fares</text:h><text:p>Adults pay.</text:p></office:text></office:body>'
+            "</office:document>"
+        )
+        assert read(flat.encode(), "a.fodt").text == "# Fares\n\nAdults pay."
+        with pytest.raises(ParseError, match=r"save it as \.ods"):
+            parse(flat.replace("opendocument.text", "opendocument.spreadsheet").encode(), "a.fods")
+
+    def test_frames_of_a_slide_are_read_from_the_top(self) -> None:
+        def frame(text: str, x: int, y: int) -> str:
+            place = f'svg:x="{x}cm" svg:y="{y}cm" xmlns:svg="urn:x:svg"'
+            return f"<draw:frame {place}><draw:text-box><text:p>{text}</text:p></draw:text-box></draw:frame>"
+
+        frames = frame("low", 1, 9) + frame("right", 9, 1) + frame("left", 1, 1)
+        data = open_document(f"<office:presentation><draw:page>{frames}</draw:page></office:presentation>", "presentation")
+        assert read(data, "a.odp").text == "# Slide 1\n\nleft\n\nright\n\nlow"
+
     def test_slides_are_pages(self) -> None:
         slide = (
             '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>{}</text:p></draw:text-box>'
@@ -159,3 +226,31 @@ class TestOpenDocument:
         data = archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
         with pytest.raises(ParseError, match="no XML"):
             parse(data, "a.odt")
+
+
+class TestRichText:
+    HEAD = r"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0\fcharset204 Arial;}}"
+
+    def text(self, body: str) -> str:
+        return read((self.HEAD + body + "}").encode("latin-1"), "a.rtf").text
+
+    def test_text_boxes_footnotes_headers_and_footers_are_kept_and_do_not_divide_the_text(self) -> None:
+        box = r"{\shp{\*\shpinst\shpleft0{\sp{\sn shapeType}{\sv 202}}{\shptxt In a box.\par }}}"
+        around = r"{\header Fares 2024\par}{\footer Page\par}"
+        body = rf"Adults{{\footnote {{\super 1}} Over 14.}} pay.{box}\par Dogs pay."
+        assert self.text(around + body) == "Fares 2024\n\nAdults pay.\nDogs pay.\n\nIn a box.\n\n1 Over 14.\n\nPage"
+
+    def test_deleted_and_hidden_text_is_left_out(self) -> None:
+        assert self.text(r"Adults {\deleted\revauthdel1 never }{\v hidden }pay{\v0 .}") == "Adults pay."
+
+    def test_a_box_in_an_old_code_page_is_read_with_the_fonts_of_the_document(self) -> None:
+        assert self.text(r"x\par{\shp{\*\shpinst{\shptxt \f0 \'cf\'e0\'f0\'ee\'ec}}}") == "x\n\nПаром"
+
+    def test_a_document_that_was_cut_off_says_so(self) -> None:
+        parsed = parse((self.HEAD + r"Adults pay.\par Dogs").encode(), "a.rtf")
+        assert parsed.losses == ("it was cut off: its last group is not closed",)
+
+    def test_a_thousand_footnotes_take_no_time_to_speak_of(self) -> None:
+        text = self.text("".join(rf"w{number}{{\footnote n{number}}} " for number in range(1000)))
+        assert text.startswith("w0 w1 ")
+        assert text.endswith("\n\nn999")

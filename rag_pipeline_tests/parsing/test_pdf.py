@@ -164,6 +164,10 @@ class TestRefusals:
         notice = "If this message is not eventually replaced by the proper contents of the document"
         assert "XFA form" in reason(Pdf().lines("Please wait...", notice).write())
 
+    @pytest.mark.parametrize("content", [b"", b"q Q", b"  \n"])
+    def test_a_file_of_blank_pages_says_so(self, content: bytes) -> None:
+        assert reason(Pdf().raw_page(content).raw_page(content).write()) == "empty: all of its pages are blank"
+
 
 class TestPasswords:
     DATA = Pdf().lines("It sails at noon.").write()
@@ -206,3 +210,53 @@ class TestTextRecognition:
         parsed = pdf(Pdf().lines("first words on a page").picture().write(), Hooks(ocr=ocr))
         assert parsed.losses == ("page 2: text recognition failed: OSError: no engine",)
         assert reason(Pdf().picture().write(), Hooks(ocr=ocr)) == "text recognition (parsing.ocr) failed: OSError: no engine"
+
+
+class TestPlaces:
+    def test_text_boxes_written_from_below_are_read_from_above(self) -> None:
+        words: list[Word] = [
+            (50, 200, "bottom box"),
+            (50, 700, "left box"),
+            (320, 700, "right box"),
+            (60, 450, "middle box"),
+        ]
+        assert pdf(Pdf().page(words).write()).text.split("\n") == ["left box right box", "middle box", "bottom box"]
+
+    def test_text_boxes_side_by_side_are_read_one_after_the_other(self) -> None:
+        words: list[Word] = [
+            (x, 700 - 12 * n, f"{side} line {n}") for x, side in ((50, "left"), (310, "right")) for n in range(3)
+        ]
+        words.append((50, 760, "A heading above both of them that was written last, as wide as the page is between margins"))
+        lines = pdf(Pdf().page(words).write()).text.split("\n")
+        assert lines[0].startswith("A heading")
+        assert lines[1:] == [f"{side} line {n}" for side in ("left", "right") for n in range(3)]
+
+    def test_a_page_number_written_first_ends_its_page_and_not_its_column(self) -> None:
+        columns: list[Word] = [
+            (x, 700 - 12 * n, LINE.format(side, n)) for x, side in ((50, "left"), (310, "right")) for n in range(8)
+        ]
+        lines = pdf(Pdf().page([(150, 60, "79"), *columns]).write()).text.split("\n")
+        assert lines[-1] == "79"
+        assert lines[7:9] == [LINE.format("left", 7), LINE.format("right", 0)]
+
+    def test_a_page_that_was_written_backwards_is_read_from_the_top(self) -> None:
+        words: list[Word] = [(50, 700 - 30 * n, f"Paragraph {n} of the page") for n in reversed(range(6))]
+        assert pdf(Pdf().page(words).write()).text.split("\n") == [f"Paragraph {n} of the page" for n in range(6)]
+
+    @pytest.mark.parametrize("turn", ["/Rotate 180", ""])
+    def test_a_page_that_is_shown_upside_down_is_read_as_if_it_were_turned(self, turn: str) -> None:
+        page = Pdf().lines("first line of it", "second line of it")
+        data = page.write().replace(b"/MediaBox [0 0 595 842]", f"/MediaBox [0 0 595 842] {turn}".encode())
+        if not turn:
+            content = (
+                b"q -1 0 0 -1 595 842 cm BT /F1 10 Tf 72 770 Td (first line of it) Tj 0 -14 Td (second line of it) Tj ET Q"
+            )
+            data = Pdf().raw_page(content).write()
+        assert pdf(data).text == "first line of it\nsecond line of it"
+
+    def test_a_line_of_two_words_spread_to_the_margins_of_its_column_is_no_row_of_a_table(self) -> None:
+        words: list[Word] = [
+            (50, 700, "with representatives of the north"), (50, 688, "transportation"), (151.7, 688, "company"),
+            (50, 676, "beforehand."), (134, 676, "extraordinary"),
+        ]  # fmt: skip
+        assert "|" not in pdf(Pdf().page(words).write()).text

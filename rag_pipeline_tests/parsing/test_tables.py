@@ -115,3 +115,12 @@ class TestValuesInText:
     def test_tabs_are_the_delimiter_by_name(self) -> None:
         parsed = read(b"a b\tc\n", "a.tsv")
         assert (parsed.text, parsed.media_type) == ("a b | c", "text/tab-separated-values")
+
+    def test_lines_above_the_header_do_not_take_its_place(self) -> None:
+        rows = "".join(f"{number},row number {number} of many\n" for number in range(200))
+        parsed = read(f"# Exported in 2024\n\nid,description\n{rows}".encode(), "a.csv")
+        assert parsed.text.startswith("# Exported in 2024\n\nid | description\n0 | ")
+        assert all(parsed.text[atom.start :].startswith("id | description\n") for atom in parsed.atoms)
+
+    def test_a_line_that_says_the_delimiter_is_no_row(self) -> None:
+        assert read(b"sep=;\nWho;Price\nAdult;1,50\n", "a.csv").text == "Who | Price\nAdult | 1,50"

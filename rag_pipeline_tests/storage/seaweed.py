@@ -28,11 +28,14 @@ def weed() -> str | None:
 class SeaweedFS:
     """A server that can be stopped, killed and started again on its data."""
 
+    scheme = "s3"
+    secret = SECRET_KEY
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         names = ("s3", "s3.grpc", "master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc")
-        self._ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        self._ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.endpoint = f"http://127.0.0.1:{self._ports['s3']}"
         identity = {
             "name": "tests",
@@ -122,7 +125,7 @@ def _post(request: urllib.request.Request) -> None:
             raise
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -36,7 +36,7 @@ from rag_pipeline.storage import access
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.crash import refresh_and_die
 from rag_pipeline_tests.storage.conftest import BUCKET, BucketWorkspace
-from rag_pipeline_tests.storage.seaweed import SECRET_KEY, SeaweedFS
+from rag_pipeline_tests.storage.seaweed import SeaweedFS
 from rag_pipeline_tests.storage.troubled_proxy import TroubledProxy
 
 pytestmark = pytest.mark.stores
@@ -89,8 +89,8 @@ class Bucket:
 
 
 @pytest.fixture
-def corpus(bucket: BucketWorkspace) -> Bucket:
-    return Bucket(bucket)
+def corpus(anywhere: BucketWorkspace) -> Bucket:
+    return Bucket(anywhere)
 
 
 def change(put: Any, remove: Any) -> None:
@@ -308,7 +308,7 @@ def test_killed_at_write_points_and_then_finished(corpus: Bucket) -> None:
     while (process := corpus.start(str(number))).wait() != 0:
         assert process.returncode == -signal.SIGKILL
         assert corpus.answers() in (served, expected), number
-        number += 4
+        number += 4 if source.startswith("s3") else 12
     assert corpus.answers() == expected
     assert corpus.index().manifest.hash == digest
 
@@ -342,7 +342,8 @@ def test_a_server_that_dies_and_comes_back_costs_a_refresh_at_most(tmp_path: Pat
         server.kill()
 
 
-def test_answers_that_are_cut_off_cost_a_refresh_nothing(corpus: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_are_cut_off_cost_a_refresh_nothing(bucket: BucketWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = Bucket(bucket)
     proxy = TroubledProxy(
         corpus.workspace.server.endpoint, lambda number, method, path: "cut" if method == "GET" and number % 4 == 1 else None
     )
@@ -433,9 +434,10 @@ def test_every_command_works_on_a_bucket(
 def test_no_secret_is_written_or_said(corpus: Bucket, capfd: pytest.CaptureFixture[str]) -> None:
     corpus.refresh()
     data = corpus.workspace.server.store("tests", f"{corpus.workspace.prefix}/data")
+    secret = corpus.workspace.server.secret
     for page in data.list():
         for one in page:
-            assert SECRET_KEY.encode() not in bytes(data.get(one["path"]).bytes())
+            assert secret.encode() not in bytes(data.get(one["path"]).bytes())
     shown = [repr(corpus.store.root), repr(corpus.store.root.access), repr(corpus.store.database), repr(corpus.context)]  # type: ignore[union-attr]
-    assert SECRET_KEY not in "".join([*shown, *capfd.readouterr()])
-    assert os.environ["AWS_SECRET_ACCESS_KEY"] == SECRET_KEY
+    assert secret not in "".join([*shown, *capfd.readouterr()])
+    assert secret in os.environ.values()

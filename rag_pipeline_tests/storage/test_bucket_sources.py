@@ -39,27 +39,27 @@ def listed(bucket: BucketWorkspace) -> list[str]:
     return [item.path for item in list_items(bucket.config())]
 
 
-def test_objects_are_listed_with_size_time_and_etag(bucket: BucketWorkspace) -> None:
-    items = list_items(filled(bucket).config())
+def test_objects_are_listed_with_size_time_and_etag(anywhere: BucketWorkspace) -> None:
+    items = list_items(filled(anywhere).config())
     assert [item.path for item in items] == ["a.md", "sub/b.md", "sub/deep/c.txt"]
     assert items[0].size == len(PAGES["a.md"])
     assert abs((datetime.now(timezone.utc) - items[0].modified_at).total_seconds()) < 60
     assert all(item.etag and item.etag_is_exact for item in items)
 
 
-def test_patterns_and_dots_choose_as_on_a_disk(bucket: BucketWorkspace) -> None:
-    filled(bucket, ", include: ['**/*.md'], exclude: ['sub/deep/']", **{".hidden.md": "x", "sub/.git/x.md": "x"})
-    assert listed(bucket) == ["a.md", "sub/b.md"]
-    filled(bucket, ", include: ['**/*.md'], hidden: true")
-    assert listed(bucket) == [".hidden.md", "a.md", "sub/.git/x.md", "sub/b.md"]
+def test_patterns_and_dots_choose_as_on_a_disk(anywhere: BucketWorkspace) -> None:
+    filled(anywhere, ", include: ['**/*.md'], exclude: ['sub/deep/']", **{".hidden.md": "x", "sub/.git/x.md": "x"})
+    assert listed(anywhere) == ["a.md", "sub/b.md"]
+    filled(anywhere, ", include: ['**/*.md'], hidden: true")
+    assert listed(anywhere) == [".hidden.md", "a.md", "sub/.git/x.md", "sub/b.md"]
 
 
-def test_a_prefix_is_a_folder_and_no_beginning_of_a_name(bucket: BucketWorkspace) -> None:
-    filled(bucket)
-    bucket.server.store(BUCKET, bucket.prefix).put("source-of-others/x.md", b"not ours")
-    assert listed(bucket) == sorted(PAGES)
-    bucket.corpus(yaml=f"source: {{path: '{bucket.source}/sub/'}}\n")
-    assert listed(bucket) == ["b.md", "deep/c.txt"]
+def test_a_prefix_is_a_folder_and_no_beginning_of_a_name(anywhere: BucketWorkspace) -> None:
+    filled(anywhere)
+    anywhere.server.store(BUCKET, anywhere.prefix).put("source-of-others/x.md", b"not ours")
+    assert listed(anywhere) == sorted(PAGES)
+    anywhere.corpus(yaml=f"source: {{path: '{anywhere.source}/sub/'}}\n")
+    assert listed(anywhere) == ["b.md", "deep/c.txt"]
 
 
 KEYS = (
@@ -69,13 +69,13 @@ KEYS = (
 )  # fmt: skip
 
 
-def test_keys_of_any_characters_are_listed_and_read(bucket: BucketWorkspace) -> None:
+def test_keys_of_any_characters_are_listed_and_read(anywhere: BucketWorkspace) -> None:
     for key in KEYS:
-        bucket.put(key, f"text of {key}")
-    bucket.corpus(yaml=f"source: {{path: '{bucket.source}'}}\n")
-    items = list_items(bucket.config())
+        anywhere.put(key, f"text of {key}")
+    anywhere.corpus(yaml=f"source: {{path: '{anywhere.source}'}}\n")
+    items = list_items(anywhere.config())
     assert [item.path for item in items] == sorted(KEYS)
-    with ItemReader(bucket.config(), items) as reader:
+    with ItemReader(anywhere.config(), items) as reader:
         assert [reader.read(item).data.decode() for item in items] == [f"text of {key}" for key in sorted(KEYS)]
 
 
@@ -118,62 +118,62 @@ def test_a_key_that_a_listing_cannot_show_is_read_where_obstore_reads_all_others
     assert [read_item(bucket.config(), item) for item in items] == [b"text", b"text"]
 
 
-def test_one_object_is_a_source_too(bucket: BucketWorkspace) -> None:
-    filled(bucket)
-    bucket.corpus(yaml=f"source: {{path: '{bucket.source}/sub/b.md', include: ['nothing']}}\n")
-    (item,) = list_items(bucket.config())
+def test_one_object_is_a_source_too(anywhere: BucketWorkspace) -> None:
+    filled(anywhere)
+    anywhere.corpus(yaml=f"source: {{path: '{anywhere.source}/sub/b.md', include: ['nothing']}}\n")
+    (item,) = list_items(anywhere.config())
     assert item.path == "b.md"
-    assert read_item(bucket.config(), item).decode() == PAGES["sub/b.md"]
+    assert read_item(anywhere.config(), item).decode() == PAGES["sub/b.md"]
 
 
-def test_rows_are_read_from_buckets(bucket: BucketWorkspace) -> None:
+def test_rows_are_read_from_buckets(anywhere: BucketWorkspace) -> None:
     rows = [{"id": str(number), "text": f"row {number}"} for number in range(2000)]
-    bucket.put("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    anywhere.put("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     table = BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), table, row_group_size=100)
-    bucket.put("rows.parquet", table.getvalue())
+    anywhere.put("rows.parquet", table.getvalue())
     for kind in ("jsonl", "parquet"):
-        bucket.corpus(yaml=f"source: {{path: '{bucket.source}', format: {kind}}}\n")
-        (item,) = list_items(bucket.config())
-        with ItemReader(bucket.config()) as reader:
+        anywhere.corpus(yaml=f"source: {{path: '{anywhere.source}', format: {kind}}}\n")
+        (item,) = list_items(anywhere.config())
+        with ItemReader(anywhere.config()) as reader:
             found = [row.document_id for row in reader.rows(item)[1]]
         assert (item.path, found) == (f"rows.{kind}", [row["id"] for row in rows])
 
 
-def test_a_large_object_goes_through_a_file(bucket: BucketWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_object_goes_through_a_file(anywhere: BucketWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "_BYTES_IN_MEMORY", 1000)
-    filled(bucket, **{"large.txt": "line of text\n" * 200_000})
-    items = list_items(bucket.config())
+    filled(anywhere, **{"large.txt": "line of text\n" * 200_000})
+    items = list_items(anywhere.config())
     large = next(item for item in items if item.path == "large.txt")
-    assert len(read_item(bucket.config(), large)) == large.size == 2_600_000
+    assert len(read_item(anywhere.config(), large)) == large.size == 2_600_000
 
 
-def test_what_is_fetched_ahead_is_bounded(bucket: BucketWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_fetched_ahead_is_bounded(anywhere: BucketWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_BYTES_AHEAD", 250)
     for number in range(40):
-        bucket.put(f"{number:02}.txt", "x" * 100)
-    bucket.corpus(yaml=f"source: {{path: '{bucket.source}'}}\n")
-    items = list_items(bucket.config())
-    with ItemReader(bucket.config(), items) as reader:
+        anywhere.put(f"{number:02}.txt", "x" * 100)
+    anywhere.corpus(yaml=f"source: {{path: '{anywhere.source}'}}\n")
+    items = list_items(anywhere.config())
+    with ItemReader(anywhere.config(), items) as reader:
         for item in items[::3]:  # what was announced and is not asked for is dropped
             assert reader.read(item).data == b"x" * 100
             assert sum(ahead.size for ahead, _ in reader._ahead) <= 250
 
 
-def test_an_object_that_changed_after_the_listing_is_recorded_as_it_was_read(bucket: BucketWorkspace) -> None:
-    item = list_items(filled(bucket).config())[0]
-    bucket.put("a.md", "# Apples\n\nRed apples are sweet.\n")
-    with ItemReader(bucket.config()) as reader:
+def test_an_object_that_changed_after_the_listing_is_recorded_as_it_was_read(anywhere: BucketWorkspace) -> None:
+    item = list_items(filled(anywhere).config())[0]
+    anywhere.put("a.md", "# Apples\n\nRed apples are sweet.\n")
+    with ItemReader(anywhere.config()) as reader:
         data, read = reader.read(item)
     assert b"sweet" in data
-    assert read == list_items(bucket.config())[0] != item
+    assert read == list_items(anywhere.config())[0] != item
 
 
-def test_an_object_that_vanished_says_so(bucket: BucketWorkspace) -> None:
-    item = list_items(filled(bucket).config())[0]
-    bucket.objects.delete("a.md")
+def test_an_object_that_vanished_says_so(anywhere: BucketWorkspace) -> None:
+    item = list_items(filled(anywhere).config())[0]
+    anywhere.objects.delete("a.md")
     with pytest.raises(SourceReadError, match=r"a\.md: vanished"):
-        read_item(bucket.config(), item)
+        read_item(anywhere.config(), item)
 
 
 @pytest.fixture
@@ -340,15 +340,15 @@ class TestProfiles:
             listed(bucket)
 
 
-def test_an_object_is_put_and_removed(bucket: BucketWorkspace) -> None:
-    corpus = filled(bucket, ", include: ['**/*.md']").config()
+def test_an_object_is_put_and_removed(anywhere: BucketWorkspace) -> None:
+    corpus = filled(anywhere, ", include: ['**/*.md']").config()
     data = b"\xff raw \r\n bytes"
     written = put_item(corpus, "sub/new one.md", data)
-    assert written.address == f"{bucket.source}/sub/new one.md"
+    assert written.address == f"{anywhere.source}/sub/new one.md"
     item = next(item for item in list_items(corpus) if item.path == "sub/new one.md")
     assert read_item(corpus, item) == data
     assert remove_item(corpus, "sub/new one.md").size == len(data)
-    assert listed(bucket) == ["a.md", "sub/b.md"]
+    assert listed(anywhere) == ["a.md", "sub/b.md"]
     with pytest.raises(SourceError, match=r"source: there is no item 'sub/new one\.md'"):
         remove_item(corpus, "sub/new one.md")
     for path in ("x.txt", "../x.md", ".x.md"):
@@ -365,8 +365,8 @@ def test_an_object_that_may_not_be_seen_does_not_pass_for_missing(
         remove_item(corpus, "a.md")
 
 
-def test_a_source_of_one_object_is_replaced(bucket: BucketWorkspace) -> None:
-    filled(bucket)
-    bucket.corpus(yaml=f"source: {{path: '{bucket.source}/sub/b.md'}}\n")
-    put_item(bucket.config(), "b.md", b"new")
-    assert bytes(bucket.objects.get("sub/b.md").bytes()) == b"new"
+def test_a_source_of_one_object_is_replaced(anywhere: BucketWorkspace) -> None:
+    filled(anywhere)
+    anywhere.corpus(yaml=f"source: {{path: '{anywhere.source}/sub/b.md'}}\n")
+    put_item(anywhere.config(), "b.md", b"new")
+    assert bytes(anywhere.objects.get("sub/b.md").bytes()) == b"new"

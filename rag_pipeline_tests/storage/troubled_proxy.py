@@ -36,7 +36,8 @@ class TroubledProxy:
                     self.send_response(int(found))
                     self.send_header("Content-Length", str(len(_SLOW_DOWN)))
                     self.end_headers()
-                    self.wfile.write(_SLOW_DOWN)
+                    if self.command != "HEAD":
+                        self.wfile.write(_SLOW_DOWN)
                     return
                 upstream = http.client.HTTPConnection(target.hostname or "", target.port)
                 upstream.request(self.command, self.path, body or None, dict(self.headers))
