@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +20,8 @@ _KEYS_PER_STATEMENT = 500
 """How many keys one IN list names: a longer one is slow to plan."""
 
 _LISTINGS = 5
+_TRIES = 5
+_PAUSE_SECONDS = 0.2
 
 _ROWS_IN_MEMORY = 2**17
 """Rows a batch where all rows are to be in memory anyway: each batch costs about as much as reading 5,000 short rows."""
@@ -44,7 +47,7 @@ def connect(folder: StorePath) -> Any:
 def open_table(database: Any, name: str) -> Any | None:
     """A handle pinned to the newest version, or None when the database has no such table."""
     try:
-        return database.open_table(name)
+        return read_again(lambda: database.open_table(name))
     except (ValueError, FileNotFoundError, RuntimeError, OSError) as error:
         failure = failure_of(error)
         if failure is not None:
@@ -52,6 +55,25 @@ def open_table(database: Any, name: str) -> Any | None:
         if "not found" in str(error).lower():
             return None
         raise
+
+
+def read_again(read: Callable[[], Any]) -> Any:
+    """What a request to a table gives. Lance makes one again that fails, but not a listing whose answer is cut off."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return read()
+        except (RuntimeError, OSError, ValueError) as error:
+            failure = failure_of(error)
+            if not left or failure is None or failure.kind != "cut":
+                raise
+        time.sleep(_PAUSE_SECONDS * (_TRIES - left))
+    raise AssertionError("unreachable")
+
+
+def versions(table: Any) -> list[dict[str, Any]]:
+    """All versions of a table, oldest first, as LanceDB describes them."""
+    found: list[dict[str, Any]] = read_again(table.list_versions)
+    return found
 
 
 def tag_version(table: Any, tag: str) -> int | None:
@@ -68,7 +90,7 @@ def tag_versions(table: Any) -> dict[str, int]:
     """The versions that all tags keep. LanceDB lists tags, then reads each: one that vanishes meanwhile is no fault."""
     for left in reversed(range(_LISTINGS)):
         try:
-            return {name: int(tag["version"]) for name, tag in table.tags.list().items()}
+            return {name: int(tag["version"]) for name, tag in read_again(table.tags.list).items()}
         except RuntimeError as error:
             if not left or "not found" not in str(error).lower():
                 raise

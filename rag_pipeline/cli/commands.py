@@ -65,3 +65,17 @@ def run_command(argv: Sequence[str] | None = None) -> int:
         # The reader of the output (head, less) has left; what Python flushes at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except Exception as error:  # noqa: BLE001 - whatever it is, people get a line, and the trace when they ask for it
+        if arguments.debug:
+            traceback.print_exc()
+        else:
+            sys.stderr.write(f"rag-pipeline: {_unexpected(error)}\n")
+        return FAILED
+
+
+def _unexpected(error: Exception) -> str:
+    """An error that is none of ours, in one line: of a disk most often."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}: {text} (unexpected; --debug shows where, please report it)"

@@ -86,8 +86,9 @@ class Lease:
         """Take the lease if it is free; else who holds it."""
         try:
             data, self._version = self._file.read_version()
-            found = json.loads(data)
-            if not _is_free(found):
+            # The lock of a store on a disk is an empty file, which comes along when the store is copied into a bucket.
+            found = json.loads(data) if data else None
+            if found is not None and not _is_free(found):
                 return dict(found)
         except FileNotFoundError:
             self._version = None

@@ -26,7 +26,7 @@ from rag_pipeline.index.store import (
     CorpusStore,
 )
 from rag_pipeline.index.working_segments import read_working_segments
-from rag_pipeline.lance import delete_keys, read, tag_versions
+from rag_pipeline.lance import delete_keys, read, tag_versions, versions
 from rag_pipeline.storage import StorePath
 from rag_pipeline.write_points import reached
 
@@ -185,7 +185,7 @@ def _compact(table: Any | None) -> bool:
     """
     if table is None:
         return False
-    newest = table.list_versions()[-1]["metadata"]
+    newest = versions(table)[-1]["metadata"]
     deleted, rows = int(newest.get("total_deletion_file_rows", 0)), int(newest.get("total_data_file_rows", 0))
     ragged = table.stats()["fragment_stats"]["num_fragments"] >= _FRAGMENTS or deleted > _DELETED_FRACTION * max(rows, 1)
     if not ragged:
@@ -199,6 +199,6 @@ def _compact(table: Any | None) -> bool:
 def _cleanup_window(table: Any) -> timedelta:
     tagged = set(tag_versions(table).values())
     # LanceDB's time stamps are naive, in local time.
-    ages = [datetime.now() - version["timestamp"] for version in table.list_versions() if version["version"] in tagged]
+    ages = [datetime.now() - version["timestamp"] for version in versions(table) if version["version"] in tagged]
     needed: list[timedelta] = [age + _CLOCK_MARGIN for age in ages]
     return max(needed, default=_WRITERS_OWN)

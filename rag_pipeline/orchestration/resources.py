@@ -14,7 +14,7 @@ from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.dead_runs import mark_process
 from rag_pipeline.orchestration.pool_watch import PoolWatch
-from rag_pipeline.refresh import Lines, RefreshContext, Reporter, Several, Silent
+from rag_pipeline.refresh import Lines, RefreshContext, Reporter, Several, Silent, check_apart
 from rag_pipeline.storage import StorePath
 
 listener: ContextVar[Reporter] = ContextVar("listener", default=Silent())  # noqa: B039 (it holds no state)
@@ -107,13 +107,14 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
             log: of the step that asks; its progress goes there.
 
         Raises:
-            ConfigError: the deployment's settings cannot be.
+            ConfigError: the deployment's settings cannot be, or source and data root overlap.
             LockedError: another refresh of the corpus is at work.
         """
         self._log = log
         if corpus.name not in self._contexts:
             root = data_root(self.data) if self.data else self.stores.root()
             deployed = self.embedders.applied(corpus)
+            check_apart(corpus, root)
             self._locks[corpus.name] = RefreshLock.acquire(CorpusStore(root, corpus.name), run_id, self.wait_seconds)
             self._contexts[corpus.name] = RefreshContext(
                 corpus=deployed,

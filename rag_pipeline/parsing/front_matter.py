@@ -16,6 +16,7 @@ _KEY_LINE = re.compile(r"(?:#.*\n)*[\"']?[A-Za-z_][\w .-]*[\"']?:(?:[ \t]|\n)")
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 _MOST_VALUES = 20_000  # aliases can make a few lines mean billions of values
 _DEEPEST_NESTING = 64
+_MOST_BITS = 4096  # Python writes no longer integers than of 4,300 digits; YAML reads them, since it knows hexadecimal ones
 
 
 class FrontMatter(NamedTuple):
@@ -119,8 +120,8 @@ def _key(key: Any) -> str:
 def _loader() -> Any:
     """A safe loader that loses no document over one odd value.
 
-    Dates that do not exist and other values that their tag does not fit stay text, and so do those of unknown tags;
-    ``10:15`` is a time of day and no number of base 60.
+    Dates that do not exist, numbers without measure and other values that their tag does not fit stay text, and so do
+    those of unknown tags; ``10:15`` is a time of day and no number of base 60.
     """
     try:
         import yaml
@@ -133,7 +134,8 @@ def _loader() -> Any:
             if _SEXAGESIMAL.fullmatch(str(node.value)):
                 return node.value
             try:
-                return base.yaml_constructors[node.tag](self, node)
+                value = base.yaml_constructors[node.tag](self, node)
+                return node.value if isinstance(value, int) and value.bit_length() > _MOST_BITS else value
             except (ValueError, LookupError, AttributeError):  # what PyYAML meets on a value that its tag does not fit
                 return node.value
 

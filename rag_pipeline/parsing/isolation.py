@@ -12,8 +12,9 @@ from typing_extensions import Self
 
 from rag_pipeline.config import ParsingConfig
 from rag_pipeline.contracts import Parsed
-from rag_pipeline.errors import ParseError
+from rag_pipeline.errors import ParseError, RagPipelineError
 from rag_pipeline.parsing.parse import may_harm, parse
+from rag_pipeline.parsing.reasons import TOO_DEEP, first_line
 from rag_pipeline.parsing.worker_process import WorkerDiedError, WorkerProcess, usable_cores
 
 _MOST_WORKERS = 4
@@ -63,7 +64,7 @@ class Parsers:
     def submit(self, data: bytes, path: str) -> Parsing:
         """Begin to parse a file."""
         if not may_harm(data, path):
-            return Parsing(lambda: True, lambda: parse(data, path))
+            return Parsing(lambda: True, lambda: _parse_here(data, path))
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.workers, "parsing")
         future = self._threads.submit(self._parse, data, path)
@@ -101,3 +102,15 @@ class Parsers:
         with self._lock:
             self._all.discard(worker)
         worker.end()
+
+
+def _parse_here(data: bytes, path: str) -> Parsed:
+    """Parse a harmless file in this process. A reader that fails all the same costs its document, as in a worker."""
+    try:
+        return parse(data, path)
+    except RagPipelineError:
+        raise
+    except RecursionError:
+        raise ParseError(TOO_DEEP) from None
+    except Exception as error:
+        raise ParseError(f"its reader failed: {type(error).__name__}: {first_line(error)}") from error

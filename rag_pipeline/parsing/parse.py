@@ -19,8 +19,12 @@ from rag_pipeline.parsing.rst import parse_rst
 from rag_pipeline.parsing.source_code import code_media_type, parse_code
 from rag_pipeline.parsing.text import parse_text, text_media_type
 
-PARSER_VERSION = "3"
+PARSER_VERSION = "4"
 """Raised whenever the same bytes give another text, structure or metadata: documents are then parsed anew."""
+
+_LONGEST_HEADING = 500
+_MOST_LEVELS = 16
+"""Every chunk holds its headings: a mail of 1 MB with a subject of the same length became chunks of 2 GB."""
 
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd", ".rmd"})
 _HTML = frozenset({".html", ".htm", ".xhtml", ".xht"})
@@ -49,6 +53,29 @@ def parse(data: bytes, path: str, hooks: Hooks | None = None) -> Parsed:
         ParseError: the file is empty, damaged, protected, no text, or something else than its name says; the message is
             the reason.
     """
+    return _with_short_headings(_parse(data, path, hooks))
+
+
+def _with_short_headings(parsed: Parsed) -> Parsed:
+    """The document with headings as long as people read them; its text stays whole."""
+    changed: dict[str, object] = {}
+    if parsed.title is not None and len(parsed.title) > _LONGEST_HEADING:
+        changed["title"] = _short(parsed.title)
+    if any(
+        len(s.heading_path) > _MOST_LEVELS or any(len(h) > _LONGEST_HEADING for h in s.heading_path) for s in parsed.sections
+    ):
+        changed["sections"] = tuple(
+            section.model_copy(update={"heading_path": tuple(map(_short, section.heading_path[:_MOST_LEVELS]))})
+            for section in parsed.sections
+        )
+    return parsed.model_copy(update=changed) if changed else parsed
+
+
+def _short(heading: str) -> str:
+    return heading if len(heading) <= _LONGEST_HEADING else f"{heading[: _LONGEST_HEADING - 1].rstrip()}…"
+
+
+def _parse(data: bytes, path: str, hooks: Hooks | None) -> Parsed:
     suffix = suffix_of(path)
     kind = sniffing.kind_of(data)
     promised = sniffing.NAMED_KINDS.get(suffix)

@@ -9,6 +9,7 @@ from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.documents import refresh_documents
 from rag_pipeline.refresh.embeddings import refresh_embeddings
 from rag_pipeline.refresh.evaluation import evaluate_candidate, refresh_evaluation
+from rag_pipeline.refresh.overlap import check_apart
 from rag_pipeline.refresh.progress import Lines, Reporter, Several, Silent
 from rag_pipeline.refresh.snapshot import refresh_snapshot
 from rag_pipeline.refresh.vector_table import refresh_vector_table
@@ -31,6 +32,7 @@ __all__ = [
     "Reporter",
     "Several",
     "Silent",
+    "check_apart",
     "evaluate_candidate",
     "refresh_bm25_index",
     "refresh_chunks",

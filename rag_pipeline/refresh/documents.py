@@ -14,6 +14,7 @@ from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_loader import Loader
 from rag_pipeline.refresh.document_state import DocumentsState, DocumentsWriter, KnownDocument, Writer
 from rag_pipeline.refresh.garbage import collects_own_garbage
+from rag_pipeline.refresh.overlap import check_apart
 from rag_pipeline.refresh.reports import DocumentsReport
 from rag_pipeline.refresh.source import listing_of, nothing_listed
 from rag_pipeline.sources import ItemReader, list_items
@@ -49,8 +50,10 @@ def load_source(context: RefreshContext, state: DocumentsState, writer: Writer) 
 
     Raises:
         SourceError: the source lists nothing.
+        ConfigError: the source and the data root overlap.
     """
     corpus = context.corpus
+    check_apart(corpus, context.data_root)
     items = list_items(corpus)
     if not items and not (context.allow_deletes and state.served):
         raise nothing_listed(corpus, state.served)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from rag_pipeline.contracts import EmbeddingSpend, Manifest, TableVersion
+from rag_pipeline.errors import StoreUnreachableError
 from rag_pipeline.evaluation.query_set import configured_queries
 from rag_pipeline.index.retention import maintain
 from rag_pipeline.index.snapshot import publish, read_manifest, read_pointer, served_manifest
+from rag_pipeline.lance import bucket_errors
 from rag_pipeline.refresh.candidate import Candidate, check_agreement, model_access, working_candidate
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.embedding_record import read_embedding_record, write_embedding_record
@@ -14,6 +18,8 @@ from rag_pipeline.refresh.fusion_record import fusion_record_of
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reasons import fused_weight, publishing_reasons
 from rag_pipeline.refresh.reports import SnapshotReport
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @collects_own_garbage
@@ -56,9 +62,23 @@ def refresh_snapshot(context: RefreshContext) -> SnapshotReport:
     manifest = publish(store, pointer, build)
     if record is not None:
         write_embedding_record(store, record.model_copy(update={"spent": EmbeddingSpend()}))
-    done = maintain(store, context.corpus.keep_snapshots, context.corpus.keep_days)
-    context.reporter.end(f"snapshot {manifest.snapshot} is served, {len(done.snapshots_dropped)} old ones dropped")
-    return _report(manifest, served, published=True, dropped=len(done.snapshots_dropped))
+    dropped = _make_room(context)
+    context.reporter.end(f"snapshot {manifest.snapshot} is served, {dropped} old ones dropped")
+    return _report(manifest, served, published=True, dropped=dropped)
+
+
+def _make_room(context: RefreshContext) -> int:
+    """Clear away what old snapshots alone had. Returns how many were dropped.
+
+    A bucket that fails now does not make a failure of what is published: the next publication clears away the rest.
+    """
+    try:
+        with bucket_errors("the data root"):
+            done = maintain(context.store, context.corpus.keep_snapshots, context.corpus.keep_days)
+    except StoreUnreachableError as error:
+        _LOGGER.warning("%s: published, but old snapshots could not be cleared away: %s", context.corpus.name, error)
+        return 0
+    return len(done.snapshots_dropped)
 
 
 def _same(context: RefreshContext, candidate: Candidate, served: Manifest) -> bool:

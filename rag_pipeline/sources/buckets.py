@@ -25,6 +25,8 @@ _TRIES = 5
 _PAUSE_SECONDS = 0.2
 """obstore makes a request again that fails, but not one whose answer is cut off: those are ours to try again."""
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
+_REPLACED = "\ufffd"
+"""What some servers write in a listing for characters that XML cannot hold."""
 
 
 def open_bucket(corpus: CorpusConfig, where: str) -> BucketObject | BucketFolder:
@@ -56,7 +58,7 @@ def remove_object(corpus: CorpusConfig, path: str) -> int:
     where = f"{corpus.file}: source.path"
     objects = _objects(corpus, where)
     key = open_bucket(corpus, where).key_of(path)
-    found = objects.found(key)
+    found = objects.found(key, refused_is_none=False)
     if found is None:
         raise SourceError(f"{corpus.source.path}: there is no item {path!r}")
     objects.delete(key)
@@ -88,7 +90,7 @@ class _Objects:
         """Whether there is an object of this very key. One that may be listed and not looked at counts as none."""
         return self.found(key) is not None
 
-    def found(self, key: str) -> Any | None:
+    def found(self, key: str, *, refused_is_none: bool = True) -> Any | None:
         """What is known of an object, or None when there is none."""
         try:
             return self._store.head(key)
@@ -96,7 +98,7 @@ class _Objects:
             return None
         except client_errors() as error:
             failure = failure_of(error)
-            if failure is not None and failure.kind in ("refused", "path"):
+            if failure is not None and (failure.kind == "path" or (failure.kind == "refused" and refused_is_none)):
                 return None  # the listing says what is wrong
             raise self._error(error) from None
 
@@ -110,6 +112,8 @@ class _Objects:
         while True:
             try:
                 for page in self._store.list(prefix or None, offset=last, chunk_size=_KEYS_PER_PAGE):
+                    if S3Requests.can_reach(self._access) and any(_REPLACED in found["path"] for found in page):
+                        raise _RefusedKeyError
                     yield from page
                     last, tries = page[-1]["path"], 0
                 return

@@ -43,6 +43,13 @@ def list_items(corpus: CorpusConfig) -> list[SourceItem]:
     return [found[path] for path in sorted(found)]
 
 
+def picked_up(source: SourceConfig, path: str) -> bool:
+    """Whether patterns and dots of a source that is a folder let an item of this path through."""
+    if not source.hidden and any(part.startswith(".") for part in path.split("/")):
+        return False
+    return glob_matcher(include_patterns(source))(path) and not glob_matcher(source.exclude)(path)
+
+
 def listing_hash(items: Iterable[SourceItem]) -> str:
     """SHA-256 over what a listing shows of its items. It differs when an item came, went, or may have changed."""
     shown = (f"{item.path}\0{item.size}\0{item.modified_at.isoformat()}\0{item.etag or ''}\n" for item in items)

@@ -3,7 +3,7 @@
 from rag_pipeline.storage.access import Access, resolve_access
 from rag_pipeline.storage.address import BucketAddress, is_address, parse_address
 from rag_pipeline.storage.failures import Failure, client_errors, failure_of
-from rag_pipeline.storage.local_cache import adopt_file, cache_folder, cached_file
+from rag_pipeline.storage.local_cache import adopt_file, cache_folder, cached_file, writing_to_cache
 from rag_pipeline.storage.object_path import ObjectChangedError, ObjectPath, ObjectVersion, StorePath, total_size
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "parse_address",
     "resolve_access",
     "total_size",
+    "writing_to_cache",
 ]

@@ -101,6 +101,8 @@ def failure_of(error: BaseException) -> Failure | None:
 def _refused(message: str, shown: str) -> Failure:
     if "169.254.169.254" in message:
         return _without_credentials(message)
+    if "RequestTimeTooSkewed" in message:
+        return Failure("refused", f"the store refuses this machine's clock ({shown}): set it right")
     return Failure("refused", f"access was refused ({shown}): check the credentials and what they allow")
 
 

@@ -6,11 +6,14 @@ RAG_PIPELINE_CACHE_BYTES; what was not used for longest goes first. A file that 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from rag_pipeline.errors import ConfigError, StoreError
 from rag_pipeline.storage.object_path import ObjectPath
@@ -19,6 +22,9 @@ CACHE_VARIABLE = "RAG_PIPELINE_CACHE"
 CACHE_BYTES_VARIABLE = "RAG_PIPELINE_CACHE_BYTES"
 _DEFAULT_BYTES = 20 * 1024**3
 _TEMPORARY_SECONDS = 24 * 3600.0
+_TRIES = 3
+_sound: set[tuple[str, int, int]] = set()
+"""Copies, by path, inode and size, that this process has compared with their hash."""
 
 
 def cache_folder() -> Path:
@@ -43,32 +49,90 @@ def cache_folder() -> Path:
 
 
 def cached_file(path: ObjectPath, sha256: str) -> Path:
-    """The copy of an object on this machine; downloaded when it is not there yet.
+    """The copy of an object on this machine; downloaded when it is not there yet, or is not what it was.
+
+    A copy is compared with its hash once a process: disks fail, and others may write to the folder.
 
     Raises:
         FileNotFoundError: there is no such object.
         StoreError: its content has another hash.
+        ConfigError: the cache cannot be written.
+    """
+    copy = cache_folder() / _file_name(sha256)
+    if _is_sound(copy, sha256):
+        return copy
+    for left in reversed(range(_TRIES)):
+        try:
+            return _downloaded(path, sha256)
+        except _CacheVanishedError:
+            if not left:
+                break
+    raise ConfigError(f"{CACHE_VARIABLE}: {copy.parent} is deleted again and again; set it to another folder")
+
+
+def _is_sound(copy: Path, sha256: str) -> bool:
+    try:
+        status = copy.stat()
+        known = (str(copy), status.st_ino, status.st_size)
+        if known not in _sound:
+            with copy.open("rb") as file:
+                if _sha256_of(file) != sha256:
+                    return False
+            _sound.add(known)
+        with contextlib.suppress(PermissionError):  # a cache that another user fills
+            os.utime(copy)
+    except OSError:
+        return False
+    return True
+
+
+def _downloaded(path: ObjectPath, sha256: str) -> Path:
+    with writing_to_cache() as folder:
+        try:
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
+        except FileNotFoundError:
+            raise _CacheVanishedError from None
+        try:
+            with os.fdopen(handle, "w+b") as file:
+                path.download(file)
+                file.seek(0)
+                found = _sha256_of(file)
+            if found != sha256:
+                raise StoreError(f"{path}: expected SHA-256 {sha256}, got {found}; refresh the corpus with --full")
+            try:
+                return adopt_file(Path(temporary), sha256)
+            except FileNotFoundError:
+                raise _CacheVanishedError from None
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+
+
+class _CacheVanishedError(Exception):
+    """Somebody deleted the folder meanwhile. Never leaves this module."""
+
+
+@contextlib.contextmanager
+def writing_to_cache() -> Iterator[Path]:
+    """The cache's folder, for writing into it.
+
+    Raises:
+        ConfigError: it cannot be written: there is no room, or no permission.
     """
     folder = cache_folder()
-    copy = folder / _file_name(sha256)
     try:
-        os.utime(copy)
-        return copy
+        yield folder
     except FileNotFoundError:
-        pass
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w+b") as file:
-            path.download(file)
-            file.seek(0)
-            digest = hashlib.sha256()
-            while block := file.read(1 << 20):
-                digest.update(block)
-        if digest.hexdigest() != sha256:
-            raise StoreError(f"{path}: expected SHA-256 {sha256}, got {digest.hexdigest()}; refresh the corpus with --full")
-        return adopt_file(Path(temporary), sha256)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+        raise
+    except OSError as error:
+        remedy = f"make room, or set {CACHE_VARIABLE} to another folder"
+        raise ConfigError(f"{CACHE_VARIABLE}: {folder} cannot be written: {error.strerror or error}; {remedy}") from None
+
+
+def _sha256_of(file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def adopt_file(temporary: Path, sha256: str) -> Path:

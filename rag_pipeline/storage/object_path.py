@@ -7,11 +7,12 @@ long as something lies in it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 from rag_pipeline.errors import StoreError, StoreUnreachableError
 from rag_pipeline.storage.access import Access, resolve_access
@@ -19,6 +20,10 @@ from rag_pipeline.storage.address import BucketAddress, parse_address
 from rag_pipeline.storage.failures import bucket_is_missing, client_errors, failure_of
 
 _STREAMED_BYTES = 1 << 20
+_TRIES = 5
+_PAUSE_SECONDS = 0.2
+
+Found = TypeVar("Found")
 
 
 class ObjectStatus(NamedTuple):
@@ -116,8 +121,7 @@ class ObjectPath:
     def is_dir(self) -> bool:
         if self._is_file is not None:
             return not self._is_file
-        with self._calling():
-            return any(len(batch) for batch in self._store.list(f"{self.address.key}/", chunk_size=1))
+        return self._read(lambda: any(len(batch) for batch in self._store.list(f"{self.address.key}/", chunk_size=1)))
 
     def exists(self) -> bool:
         return self.is_file() or self.is_dir()
@@ -136,8 +140,7 @@ class ObjectPath:
 
     def iterdir(self) -> Iterator[ObjectPath]:
         """Files and folders directly in this one."""
-        with self._calling():
-            found = self._store.list_with_delimiter(self.address.key or None)
+        found = self._read(lambda: self._store.list_with_delimiter(self.address.key or None))
         for one in found["objects"]:
             yield ObjectPath(self._at(one["path"]), self._access, is_file=True, modified_at=one["last_modified"])
         for prefix in found["common_prefixes"]:
@@ -156,9 +159,12 @@ class ObjectPath:
         Raises:
             FileNotFoundError: there is no such object.
         """
-        with self._calling():
+
+        def read() -> tuple[bytes, ObjectVersion]:
             found = self._store.get(self.address.key)
             return bytes(found.bytes()), ObjectVersion(found.meta["e_tag"], found.meta["version"])
+
+        return self._read(read)
 
     def open(self, mode: str = "rb") -> IO[bytes]:
         """A copy in a temporary file, which is gone when it is closed.
@@ -181,9 +187,15 @@ class ObjectPath:
         Raises:
             FileNotFoundError: there is no such object.
         """
-        with self._calling():
+        start = file.tell()
+
+        def read() -> None:
+            file.seek(start)
+            file.truncate()
             for piece in self._store.get(self.address.key).stream(_STREAMED_BYTES):
                 file.write(piece)
+
+        self._read(read)
 
     def write_bytes(self, data: bytes) -> None:
         with self._calling():
@@ -217,6 +229,21 @@ class ObjectPath:
         """Delete the object. One that is not there is no fault: S3 does not say so."""
         with suppress(FileNotFoundError), self._calling():
             self._store.delete(self.address.key)
+
+    def _read(self, read: Callable[[], Found]) -> Found:
+        """What a request gives. obstore makes one again that fails, but not one whose answer is cut off: that is ours."""
+        for left in reversed(range(_TRIES)):
+            with self._calling():
+                try:
+                    return read()
+                except FileNotFoundError:
+                    raise
+                except client_errors() as error:
+                    failure = failure_of(error)
+                    if not left or failure is None or failure.kind != "cut":
+                        raise
+            time.sleep(_PAUSE_SECONDS * (_TRIES - left))
+        raise AssertionError("unreachable")
 
     def _put_if(self, data: bytes, mode: Any) -> None:
         try:
@@ -266,5 +293,9 @@ def total_size(folder: StorePath) -> int:
     """Bytes of all files below a folder."""
     if isinstance(folder, Path):
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    with folder._calling():
-        return sum(one["size"] for batch in folder._store.list(f"{folder.address.key}/", chunk_size=1000) for one in batch)
+    listed = f"{folder.address.key}/"
+
+    def size() -> int:
+        return sum(int(one["size"]) for batch in folder._store.list(listed, chunk_size=1000) for one in batch)
+
+    return folder._read(size)

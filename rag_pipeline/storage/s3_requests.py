@@ -33,6 +33,12 @@ class S3Requests:
         S3RequestError: the credentials are the machine's role, which obstore asks for and keeps to itself.
     """
 
+    @staticmethod
+    def can_reach(access: Access) -> bool:
+        """Whether it is a store of S3, and its credentials are known here."""
+        anonymous = dict(access.config).get("skip_signature") == "true"
+        return access.address.scheme == "s3" and (anonymous or access.credentials is not None)
+
     def __init__(self, access: Access) -> None:
         config = dict(access.config)
         self._anonymous = config.get("skip_signature") == "true"
@@ -103,12 +109,14 @@ class S3Requests:
         raise AssertionError("unreachable")
 
     def _page(self, prefix: str, token: str | None) -> ElementTree.Element:
-        query = {"list-type": "2", "prefix": prefix, **({"continuation-token": token} if token else {})}
+        # XML has no way to write most control characters: without the encoding some servers put U+FFFD in their place.
+        query = {"list-type": "2", "prefix": prefix, "encoding-type": "url"}
+        if token is not None:
+            query["continuation-token"] = token
         try:
             return ElementTree.fromstring(self.request("GET", "", query)[0])
         except ElementTree.ParseError:
-            # XML has no way to write most control characters.
-            return ElementTree.fromstring(self.request("GET", "", {**query, "encoding-type": "url"})[0])
+            raise S3RequestError("the store's answer to a listing is no XML") from None
 
     def _send(self, method: str, key: str, query: Mapping[str, str], body: bytes) -> tuple[int, bytes, dict[str, str]]:
         path = self._root + quote(key, safe="/-_.~")

@@ -205,6 +205,18 @@ def test_debug_shows_where_an_error_came_from(refreshed: Workspace) -> None:
     assert "Traceback" in run(refreshed, "search", "nosuch", "x", "--debug", check=1).stderr
 
 
+@pytest.mark.parametrize(
+    "command", ["search docs x", "history docs", "rollback docs 1", "refresh docs --dry-run", "corpora"]
+)
+def test_a_disk_that_fails_is_told_in_one_line(tmp_path: Path, command: str) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(files=PAGES)
+    workspace.data.write_text("a file where a folder is expected")
+    done = run(workspace, *command.split(), check=1)
+    assert done.stderr == f"rag-pipeline: {workspace.data}/docs/snapshots/CURRENT: Not a directory\n"
+    assert "Traceback" in run(workspace, *command.split(), "--debug", check=1).stderr
+
+
 def test_ctrl_c_while_the_commands_load_prints_no_trace(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"

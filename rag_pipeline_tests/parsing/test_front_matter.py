@@ -123,3 +123,9 @@ def test_no_block_stops_a_document(block: str) -> None:
     front_matter = read_front_matter(f"---\n{block}\n---\nbody")
     assert 0 <= front_matter.text_start <= front_matter.body_start
     json.dumps(front_matter.metadata, allow_nan=False).encode()
+
+
+def test_a_number_that_python_cannot_write_stays_text() -> None:
+    digits = "0x" + "f" * 5_000
+    found = read_front_matter(f"---\nhex: {digits}\nlist: [{digits}]\nsmall: 0xff\n---\n").metadata
+    assert found == {"hex": digits, "list": [digits], "small": 255}

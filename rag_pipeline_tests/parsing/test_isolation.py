@@ -14,7 +14,7 @@ import pytest
 
 from rag_pipeline.config import ParsingConfig
 from rag_pipeline.errors import ConfigError, ParseError
-from rag_pipeline.parsing import Parsers, parse
+from rag_pipeline.parsing import Parsers, isolation, parse
 from rag_pipeline_tests.parsing.documents import Pdf, book, cells, flate_bomb_pdf, paragraph, word, workbook
 
 SCAN = Pdf().picture().write()
@@ -191,3 +191,12 @@ def test_a_script_without_a_guard_may_use_it(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([*PYTHON, str(script)], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "once\nIt sails.\n"
+
+
+def test_a_harmless_reader_that_fails_costs_its_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(data: bytes, path: str) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(isolation, "parse", failing)
+    with Parsers(config()) as parsers:
+        assert outcome(parsers, b"text", "a.md") == "its reader failed: ZeroDivisionError: division by zero"

@@ -197,3 +197,19 @@ def test_importing_the_room_loads_no_parser_library() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.eml", f"Subject: {'x' * 100_000}\n\ntext\n"),
+        ("a.py", "def " + "f" * 100_000 + "(): pass\n"),
+        ("a.md", "# " + "word " * 20_000 + "\n\n## Below\n\ntext\n"),
+        ("a.html", f"<html><title>{'x' * 100_000}</title><h1>{'y' * 100_000}</h1><p>text</p></html>"),
+    ],
+)
+def test_a_heading_without_end_is_not_repeated_in_every_chunk(path: str, text: str) -> None:
+    parsed = parse(text.encode(), path)
+    headings = [heading for section in parsed.sections for heading in section.heading_path]
+    assert max(map(len, [*headings, parsed.title or ""])) == 500
+    assert len(parsed.text) > 90_000

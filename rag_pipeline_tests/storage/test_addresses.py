@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_pipeline.errors import ConfigError
-from rag_pipeline.storage import BucketAddress, ObjectPath, adopt_file, cache_folder, parse_address, resolve_access
+from rag_pipeline.storage import (
+    BucketAddress,
+    ObjectPath,
+    adopt_file,
+    cache_folder,
+    parse_address,
+    resolve_access,
+    writing_to_cache,
+)
 
 
 @pytest.mark.parametrize(
@@ -162,3 +170,20 @@ def test_the_cache_keeps_what_was_used_last(tmp_path: Path, monkeypatch: pytest.
     (folder / "new.tmp").write_bytes(b"x")
     with pytest.raises(ConfigError, match="RAG_PIPELINE_CACHE_BYTES=much: expected a number of bytes"):
         adopt_file(folder / "new.tmp", "d")
+
+
+def test_a_cache_without_room_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource", reason="Windows has no limit on the size of files")
+    monkeypatch.setenv("RAG_PIPELINE_CACHE", str(tmp_path / "cache"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def write() -> None:
+        with writing_to_cache() as folder:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+            try:
+                (folder / "new.tmp").write_bytes(b"x" * 100)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    with pytest.raises(ConfigError, match=r"RAG_PIPELINE_CACHE: .*cache cannot be written: File too large; make room"):
+        write()

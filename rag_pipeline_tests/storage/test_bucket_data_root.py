@@ -31,12 +31,13 @@ from rag_pipeline.index.snapshot import (
 )
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.query import Index
-from rag_pipeline.refresh import STAGES, RefreshContext
+from rag_pipeline.refresh import STAGES, RefreshContext, snapshot
 from rag_pipeline.storage import access
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.crash import refresh_and_die
 from rag_pipeline_tests.storage.conftest import BUCKET, BucketWorkspace
 from rag_pipeline_tests.storage.seaweed import SeaweedFS
+from rag_pipeline_tests.storage.troubled_proxy import TroubledProxy
 
 pytestmark = pytest.mark.stores
 
@@ -113,6 +114,26 @@ def test_source_and_store_in_a_bucket_give_the_hash_and_the_answers_of_a_disk(co
     assert corpus.answers() == [[(hit.chunk_id, hit.score) for hit in index.search(query, k=20)] for query in QUERIES]
 
 
+def test_a_store_that_was_copied_from_a_disk_is_refreshed_on(corpus: Bucket, tmp_path: Path) -> None:
+    yaml = YAML.replace("files", corpus.workspace.source, 1)
+    disk = Workspace(tmp_path / "disk")
+    disk.corpus(yaml=yaml)
+    lock = RefreshLock.acquire(CorpusStore(disk.data, "docs"), None)
+    disk.refresh()
+    lock.release()
+    bucket = corpus.workspace.server.store(BUCKET, f"{corpus.workspace.prefix}/data")
+    for file in disk.data.rglob("*"):
+        if file.is_file():
+            bucket.put(file.relative_to(disk.data).as_posix(), file.read_bytes())
+    lock = RefreshLock.acquire(corpus.store, None)
+    reports = corpus.refresh()
+    lock.release()
+    assert (reports["snapshot"].published, reports["documents"].items_read) == (False, 0)
+    assert corpus.answers() == [[(hit.chunk_id, hit.score) for hit in disk.index().search(query, k=20)] for query in QUERIES]
+    change(corpus.workspace.put, corpus.workspace.objects.delete)
+    assert corpus.refresh()["snapshot"].snapshot == 2
+
+
 def test_a_refresh_of_nothing_writes_nothing(corpus: Bucket) -> None:
     corpus.refresh()
     before = objects(corpus)
@@ -137,6 +158,22 @@ def test_a_segment_is_downloaded_once_and_the_cache_may_vanish(corpus: Bucket, m
         assert len(files) == 1
         assert corpus.answers() == expected
         assert {file.name: file.stat().st_ino for file in cache.iterdir()} == files
+
+
+@pytest.mark.parametrize("damage", ["cut short", "other bytes"])
+def test_a_copy_that_was_damaged_is_downloaded_again(corpus: Bucket, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+    corpus.refresh()
+    expected = corpus.answers()
+    cache = corpus.workspace.root / "other"
+    monkeypatch.setenv("RAG_PIPELINE_CACHE", str(cache))
+    cache.mkdir()
+    for copy in (corpus.workspace.root / "cache").glob("*.cached"):
+        data = copy.read_bytes()
+        (cache / copy.name).write_bytes(data[:100] if damage == "cut short" else data[:-900] + b"?" * 300 + data[-600:])
+    assert corpus.answers() == expected
+    assert [copy.read_bytes() for copy in cache.iterdir()] == [
+        (corpus.workspace.root / "cache" / copy.name).read_bytes() for copy in cache.iterdir()
+    ]
 
 
 def test_the_cache_is_bounded_and_a_mapped_segment_stays_readable(corpus: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,6 +340,36 @@ def test_a_server_that_dies_and_comes_back_costs_a_refresh_at_most(tmp_path: Pat
         assert [finding.message for finding in examine(corpus.store) if finding.severity == "error"] == []
     finally:
         server.kill()
+
+
+def test_answers_that_are_cut_off_cost_a_refresh_nothing(bucket: BucketWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = Bucket(bucket)
+    proxy = TroubledProxy(
+        corpus.workspace.server.endpoint, lambda number, method, path: "cut" if method == "GET" and number % 4 == 1 else None
+    )
+    try:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        corpus.refresh()
+        monkeypatch.setenv("RAG_PIPELINE_CACHE", str(corpus.workspace.root / "other"))
+        assert corpus.index().search("page number 5", mode="bm25")[0].source == "p/5.md"
+        assert sum(trouble == "cut" for _, _, trouble in proxy.requests) > 20
+    finally:
+        proxy.close()
+
+
+def test_a_store_that_fails_after_publishing_fails_no_refresh(
+    corpus: Bucket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus.refresh()
+    corpus.workspace.put("late.md", "# Late\n\nPublished all the same.\n")
+
+    def unreachable(*arguments: Any) -> None:
+        raise StoreUnreachableError("s3://tests: cannot be reached")
+
+    monkeypatch.setattr(snapshot, "maintain", unreachable)
+    corpus.refresh()
+    assert "published, but old snapshots could not be cleared away: s3://tests: cannot be reached" in caplog.text
+    assert corpus.index().search("published all the same", mode="bm25")[0].source == "late.md"
 
 
 def test_readers_meanwhile_see_whole_snapshots(corpus: Bucket) -> None:

@@ -96,7 +96,7 @@ def requests(bucket: BucketWorkspace) -> S3Requests:
 
 
 def test_keys_that_obstore_refuses_are_listed_and_read_all_the_same(bucket: BucketWorkspace) -> None:
-    keys = ("line\nbreak.md", "tab\there.md")
+    keys = ("line\nbreak.md", "tab\there.md", "start\x01.md")
     filled(bucket)
     for key in keys:
         requests(bucket).request("PUT", f"{bucket.prefix}/source/{key}", body=f"text of {key}".encode())
@@ -106,6 +106,16 @@ def test_keys_that_obstore_refuses_are_listed_and_read_all_the_same(bucket: Buck
     with ItemReader(bucket.config(), items) as reader:
         data = {item.path: reader.read(item).data.decode() for item in items}
     assert data == {**PAGES, **{key: f"text of {key}" for key in keys}}
+
+
+def test_a_key_that_a_listing_cannot_show_is_read_where_obstore_reads_all_others(bucket: BucketWorkspace) -> None:
+    """SeaweedFS lists it with U+FFFD in the place of what XML does not hold, unless it is asked to encode keys."""
+    bucket.put("odd\uffff.md", "text")
+    bucket.put("replaced\ufffd.md", "text")
+    bucket.corpus(yaml=f"source: {{path: '{bucket.source}'}}\n")
+    items = list_items(bucket.config())
+    assert [item.path for item in items] == ["odd\uffff.md", "replaced\ufffd.md"]
+    assert [read_item(bucket.config(), item) for item in items] == [b"text", b"text"]
 
 
 def test_one_object_is_a_source_too(anywhere: BucketWorkspace) -> None:
@@ -344,6 +354,15 @@ def test_an_object_is_put_and_removed(anywhere: BucketWorkspace) -> None:
     for path in ("x.txt", "../x.md", ".x.md"):
         with pytest.raises(ConfigError):
             put_item(corpus, path, data)
+
+
+def test_an_object_that_may_not_be_seen_does_not_pass_for_missing(
+    bucket: BucketWorkspace, proxy: Callable[..., TroubledProxy]
+) -> None:
+    corpus = filled(bucket).config()
+    proxy(lambda number, method, path: "403" if path.endswith("a.md") else None)
+    with pytest.raises(SourceError, match="access was refused"):
+        remove_item(corpus, "a.md")
 
 
 def test_a_source_of_one_object_is_replaced(anywhere: BucketWorkspace) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -13,11 +14,12 @@ import pyarrow as pa
 
 from rag_pipeline.errors import StoreError
 from rag_pipeline.files import share, sync_folder
-from rag_pipeline.storage import StorePath, adopt_file, cache_folder, cached_file
+from rag_pipeline.storage import StorePath, adopt_file, cached_file, writing_to_cache
 from rag_pipeline.write_points import reached
 
 REMEDY = "refresh the corpus with --full to build the index anew"
 
+_TRIES = 3
 _DESCRIPTION = b"rag_pipeline.bm25"
 
 
@@ -41,27 +43,27 @@ def write_columns(folder: StorePath, kind: str, columns: dict[str, pa.Array], de
     schema = pa.schema([(name, array.type) for name, array in zip(columns, lists, strict=True)], metadata)
     folder.mkdir(parents=True, exist_ok=True)
     reached(f"{kind}.write.before")
-    beside = folder if isinstance(folder, Path) else cache_folder()
-    handle, temporary = tempfile.mkstemp(dir=beside, prefix=f".{kind}-", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            hashing = _HashingFile(file)
-            with pa.ipc.new_file(pa.PythonFile(hashing, "w"), schema) as writer:
-                writer.write_batch(pa.record_batch(lists, schema=schema))
-            file.flush()
-            os.fsync(file.fileno())
-        sha256 = hashing.digest.hexdigest()
-        name = f"{kind}-{sha256[:32]}.arrow"
-        share(temporary)
-        reached(f"{kind}.rename.before")
-        if isinstance(folder, Path):
-            os.replace(temporary, folder / name)
-        else:
-            (folder / name).upload(Path(temporary))
-            adopt_file(Path(temporary), sha256)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with nullcontext(folder) if isinstance(folder, Path) else writing_to_cache() as beside:
+        handle, temporary = tempfile.mkstemp(dir=beside, prefix=f".{kind}-", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                hashing = _HashingFile(file)
+                with pa.ipc.new_file(pa.PythonFile(hashing, "w"), schema) as writer:
+                    writer.write_batch(pa.record_batch(lists, schema=schema))
+                file.flush()
+                os.fsync(file.fileno())
+            sha256 = hashing.digest.hexdigest()
+            name = f"{kind}-{sha256[:32]}.arrow"
+            share(temporary)
+            reached(f"{kind}.rename.before")
+            if isinstance(folder, Path):
+                os.replace(temporary, folder / name)
+            else:
+                (folder / name).upload(Path(temporary))
+                adopt_file(Path(temporary), sha256)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
     if isinstance(folder, Path):
         sync_folder(folder)
     reached(f"{kind}.rename.after")
@@ -78,8 +80,7 @@ def read_columns(path: StorePath, sha256: str | None) -> tuple[dict[str, pa.Arra
         StoreError: the file is missing, cut short or something else.
     """
     try:
-        copy = path if isinstance(path, Path) or sha256 is None else cached_file(path, sha256)
-        file = pa.ipc.open_file(pa.memory_map(str(copy)))
+        file = pa.ipc.open_file(_mapped(path, sha256))
         batch = file.get_batch(0)
         description = json.loads(file.schema.metadata[_DESCRIPTION])
     except FileNotFoundError:
@@ -87,6 +88,18 @@ def read_columns(path: StorePath, sha256: str | None) -> tuple[dict[str, pa.Arra
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: not a BM25 file ({str(error).splitlines()[0]}); {REMEDY}") from None
     return {name: batch.column(name).values for name in batch.schema.names}, description
+
+
+def _mapped(path: StorePath, sha256: str | None) -> pa.MemoryMappedFile:
+    if isinstance(path, Path) or sha256 is None:
+        return pa.memory_map(str(path))
+    for _ in range(_TRIES):
+        copy = cached_file(path, sha256)
+        try:
+            return pa.memory_map(str(copy))
+        except FileNotFoundError:  # another process made room, or somebody deleted the cache
+            continue
+    return pa.memory_map(str(cached_file(path, sha256)))
 
 
 def verify_file(path: StorePath, sha256: str) -> None:
