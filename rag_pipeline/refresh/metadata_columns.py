@@ -1,7 +1,8 @@
-"""Declared metadata as typed columns, so that filters compare numbers as numbers and times as times."""
+"""What chunks carry of their document's metadata: all of it as JSON, and what is declared as typed columns."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -10,9 +11,28 @@ from typing import Any
 import pyarrow as pa
 
 from rag_pipeline.config import MetadataType
+from rag_pipeline.hashing import canonical_json
 from rag_pipeline.index.vector_table import ARROW_TYPES
 
 _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
+
+_MOST_CARRIED = 20_000
+"""Characters of JSON: a record may hold a page of HTML beside its text, and each of its chunks would carry that."""
+
+
+def carried(metadata: str) -> str:
+    """A document's metadata as its chunks carry it, JSON in and out: without its longest fields where it is too long."""
+    if len(metadata) <= _MOST_CARRIED:
+        return metadata
+    fields = json.loads(metadata)
+    lengths = {name: len(canonical_json({name: value})) for name, value in fields.items()}
+    total = sum(lengths.values())
+    for name in sorted(lengths, key=lambda name: (-lengths[name], name)):
+        if total <= _MOST_CARRIED:
+            break
+        del fields[name]
+        total -= lengths[name]
+    return canonical_json(fields)
 
 
 def typed_column(values: Sequence[Any], kind: MetadataType) -> pa.Array:

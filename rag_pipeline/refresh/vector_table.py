@@ -27,7 +27,7 @@ from rag_pipeline.refresh.chunks import chunk_keys
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED
 from rag_pipeline.refresh.garbage import collects_own_garbage
-from rag_pipeline.refresh.metadata_columns import typed_column
+from rag_pipeline.refresh.metadata_columns import carried, typed_column
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import VectorTableReport
 
@@ -95,10 +95,12 @@ def _batches(
     if not names or documents is None or chunks is None:
         return
     about = read_keys(documents, ["document_id", *DOCUMENT_COLUMNS, "metadata"], "document_id", names).combine_chunks()
-    metadata = [json.loads(text) for text in about["metadata"].to_pylist()]
+    metadata = [carried(text) for text in about["metadata"].to_pylist()]
+    fields = [json.loads(text) for text in metadata]
     declared = {
-        name: typed_column([values.get(name) for values in metadata], kind) for name, kind in context.corpus.metadata.items()
+        name: typed_column([values.get(name) for values in fields], kind) for name, kind in context.corpus.metadata.items()
     }
+    shown = pa.array(metadata, about["metadata"].type)
     row_keys = pa.array([keys[name] for name in about["document_id"].to_pylist()], pa.string())
     columns = [*CHUNK_COLUMNS, *HASH_COLUMNS, *(PARENT_COLUMNS if has_parents(chunks) else ())]
     for batch in scan_keys(chunks, columns, "document_id", names, _ROWS_PER_BATCH):
@@ -107,7 +109,7 @@ def _batches(
         values = {name: batch[name] for name in columns}
         values |= {name: about[name].combine_chunks().take(at) for name in DOCUMENT_COLUMNS}
         values |= {name: column.take(at) for name, column in declared.items()}
-        values |= {"metadata": about["metadata"].combine_chunks().take(at), "row_key": row_keys.take(at)}
+        values |= {"metadata": shown.take(at), "row_key": row_keys.take(at)}
         flat = pa.array(vectors.ravel())
         values["vector"] = pa.FixedSizeListArray.from_arrays(flat, context.embedder.identity.dimensions)
         context.reporter.advance(batch.num_rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from typing import Any
 
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_pipeline.config import MetadataType
+from rag_pipeline.hashing import canonical_json
 from rag_pipeline.index.vector_table import ARROW_TYPES
-from rag_pipeline.refresh.metadata_columns import typed_column
+from rag_pipeline.refresh.metadata_columns import carried, typed_column
+from rag_pipeline_tests.conftest import Workspace
 
 UTC = timezone.utc
 
@@ -63,3 +66,28 @@ def test_no_value_breaks_a_column(values: list[Any], kind: MetadataType) -> None
     column = typed_column(values, kind)
     assert len(column) == len(values)
     assert column.type == ARROW_TYPES[kind]
+
+
+@given(st.dictionaries(st.text(max_size=5), st.text(max_size=50).flatmap(lambda text: st.just(text) | st.just(text * 500))))
+def test_a_chunk_carries_the_shorter_fields_as_far_as_there_is_room(metadata: dict[str, str]) -> None:
+    text = carried(canonical_json(metadata))
+    kept = json.loads(text)
+    assert len(text) <= 20_000
+    assert kept.items() <= metadata.items()
+    longest_kept = max((len(canonical_json({name: kept[name]})) for name in kept), default=0)
+    assert all(len(canonical_json({name: metadata[name]})) >= longest_kept for name in metadata.keys() - kept.keys())
+    if len(canonical_json(metadata)) <= 20_000:
+        assert kept == metadata
+
+
+def test_a_page_of_html_beside_a_text_is_not_carried_by_each_of_its_chunks(workspace: Workspace) -> None:
+    record = {"id": "a", "text": "Refunds take five days. " * 400, "lang": "en", "html": "<p>Refunds</p>" * 20_000}
+    workspace.corpus(
+        yaml="source: {path: files, format: jsonl}\nmetadata: {lang: string, html: string}\n",
+        files={"a.jsonl": json.dumps(record)},
+    )
+    workspace.refresh()
+    index = workspace.index()
+    hits = index.search("refunds", where="lang = 'en' AND html IS NULL")
+    assert len(hits) > 1
+    assert {canonical_json(hit.metadata) for hit in hits} == {'{"lang":"en"}'}
