@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 MODELS := .venv-models
 PRODUCTION := .venv-production
 READY := $(VENV)/.ready
+STORES := $(VENV)/.stores-ready
 AZURITE := azurite@3.37.0
 demo dev: export DAGSTER_HOME := $(CURDIR)
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
@@ -27,14 +28,18 @@ demo: $(READY)  ## refresh the sample corpora under Dagster and ask three questi
 test: $(READY)  ## the tests
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not models and not stores and not production and not browser"
 
+# One more than there are cores on a small machine: they wait for processes more than they compute.
 test-slow: $(READY)  ## the tests that kill processes or take minutes
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal --durations 10 -m slow
 
 # Microsoft publishes its emulator for Node.js only, which comes with npm from PyPI.
-test-stores: $(READY)  ## the tests of buckets, which start servers of S3, Google Cloud Storage and Azure
+$(STORES): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores-test]'
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm install --silent --no-audit --no-fund --ignore-scripts \
 		--prefix $(VENV)/azurite $(AZURITE)
+	@touch $@
+
+test-stores: $(STORES)  ## the tests of buckets, which start servers of S3, Google Cloud Storage and Azure
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m stores
 
 # An environment of its own: the other tests must pass without torch.
