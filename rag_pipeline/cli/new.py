@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -129,9 +130,12 @@ def _source_block(source: Path, folder: Path, endings: Counter[str]) -> str:
     if source.is_file():
         return f"source: {{path: {path}}}"
     patterns = ", ".join(json.dumps(f"**/*{ending}") for ending in _readable(endings))
+    lines = textwrap.wrap(patterns, 110, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+    include = "\n".join(["  include: [", *lines, "  ]"])
     return (
-        "# Where the documents are: a path relative to this file, or absolute. Hidden files are left out.\n"
-        f"source:\n  path: {path}\n  include: [{patterns}]\n  exclude: []"
+        "# Where the documents are: a path relative to this file, or absolute. Hidden files are left out. `include` names\n"
+        "# the kinds that this folder has, then all others that are read as documents, so that none is missed later.\n"
+        f"source:\n  path: {path}\n{include}\n  exclude: []"
     )
 
 
@@ -155,9 +159,9 @@ def _is_readable(ending: str) -> bool:
 
 
 def _readable(endings: Counter[str]) -> list[str]:
-    """The endings of documents that were found, most frequent first."""
+    """The endings of documents: those that were found, most frequent first, then those that may come."""
     found = [ending for ending, _ in endings.most_common() if _is_readable(ending)]
-    return found or [".md", ".txt", ".html", ".rst", ".pdf", ".docx"]
+    return list(dict.fromkeys([*found, *_READABLE]))
 
 
 def _guess_fields(source: Path, kind: str) -> dict[str, str]:

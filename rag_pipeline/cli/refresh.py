@@ -102,7 +102,7 @@ def print_outcome(outcome: RefreshOutcome, corpus: CorpusConfig, arguments: argp
 def _print_paid(outcome: RefreshOutcome) -> None:
     """What a refresh that failed has cost all the same."""
     values, chunks = outcome_json(outcome), outcome.reports.get("chunks")
-    lines = chunks.model_dump() if chunks is not None else outcome.paid
+    lines = chunks.model_dump() if chunks is not None else outcome.at_failure
     tokens = (values["tokens"] or 0) + lines.get("context_tokens", 0)
     if tokens and values["cost_usd"] != 0:
         print_line(
@@ -274,13 +274,13 @@ def outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         "snapshot": snapshot["snapshot"] if snapshot else None,
         "documents": counts,
         "reasons": snapshot["reasons"] if snapshot else [],
-        "failures": documents["failures"] if documents else [],
+        "failures": documents["failures"] if documents else outcome.at_failure.get("failures", []),
         "incomplete": documents["incomplete"] if documents else [],
         "chunks": {name: chunks[name] for name in ("total", "added", "removed")} if chunks else None,
-        "embedded": embeddings["embedded"] if embeddings else outcome.paid.get("embedded"),
+        "embedded": embeddings["embedded"] if embeddings else outcome.at_failure.get("embedded"),
         "cached": embeddings["cached"] if embeddings else None,
-        "cost_usd": _cost(embeddings, chunks) if embeddings else outcome.paid.get("cost_usd"),
-        "tokens": embeddings["tokens"] if embeddings else outcome.paid.get("tokens"),
+        "cost_usd": _cost(embeddings, chunks) if embeddings else outcome.at_failure.get("cost_usd"),
+        "tokens": embeddings["tokens"] if embeddings else outcome.at_failure.get("tokens"),
         "embedder": embeddings["identity"] if embeddings else None,
         "language": reports["bm25_index"]["language"] if "bm25_index" in reports else None,
         "evaluation": reports.get("evaluation"),

@@ -125,7 +125,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
 
 
 def _print_title(hit: Hit) -> None:
-    label = hit.heading_path or hit.title
+    label = ", ".join(filter(None, (hit.heading_path or hit.title, f"page {hit.page}" if hit.page is not None else None)))
     where = f"  [{label}]" if label else ""
     also = f"  (and {len(hit.sources) - 1} more)" if len(hit.sources) > 1 else ""
     source = "".join(letter if letter.isprintable() else "?" for letter in hit.source)

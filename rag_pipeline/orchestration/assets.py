@@ -60,7 +60,7 @@ def _run_stage(
     started = time.perf_counter()
     with failures_for_people(settings, context.retry_number):
         refresh = settings.context(corpus, context.run.run_id, context.log)
-    with failures_for_people(settings, context.retry_number, refresh.paid):
+    with failures_for_people(settings, context.retry_number, refresh.told_at_failure):
         report = stage.run(refresh)
         version = data_version(refresh, stage.name, report)
     refresh.reporter.record(corpus.name, stage.name, report)

@@ -27,8 +27,9 @@ _MISCONFIGURED = {error.__name__ for error in (ConfigError, CredentialsError, Mi
 class RefreshOutcome:
     """What came of one run. ``error`` is None when it succeeded; ``reports`` hold the stages that finished.
 
-    ``misconfigured`` tells a failure that configuration, environment or installation is to blame for. ``paid`` are the
-    figures of what a stage that failed, and those before it, had spent: ``tokens``, ``cost_usd`` and others.
+    ``misconfigured`` tells a failure that configuration, environment or installation is to blame for. ``at_failure``
+    is what stands beside the message: figures of what was paid (``tokens``, ``cost_usd`` and others), and ``failures``, the
+    documents that cannot be read, when there are too many.
     """
 
     corpus: str
@@ -37,7 +38,7 @@ class RefreshOutcome:
     error: str | None
     trace: str | None = None
     misconfigured: bool = False
-    paid: dict[str, Any] = field(default_factory=dict)
+    at_failure: dict[str, Any] = field(default_factory=dict)
     reports: dict[str, Contract] = field(default_factory=dict)
 
 
@@ -98,7 +99,7 @@ def run_refresh(corpus: CorpusConfig, settings: RefreshSettings, reporter: Repor
         error=None if result.success else _error(corpus.name, result),
         trace=None if result.success else _trace(result),
         misconfigured=not result.success and _misconfigured(result),
-        paid=_paid(result),
+        at_failure=_at_failure(result),
         reports=recording.reports,
     )
 
@@ -138,8 +139,8 @@ def _misconfigured(result: dg.ExecuteInProcessResult) -> bool:
     return False
 
 
-def _paid(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
-    """The figures beside the first failure of a step."""
+def _at_failure(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    """What stands beside the message of the first step that failed."""
     for event in result.all_events:
         failure = event.step_failure_data.user_failure_data if event.is_step_failure else None
         if failure is not None:

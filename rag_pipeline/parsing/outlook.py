@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from email.header import decode_header, make_header
 from typing import Any
 
 from rag_pipeline.contracts import Parsed
@@ -28,8 +29,12 @@ def parse_outlook(data: bytes) -> Parsed:
     try:
         message: Any = Message.load(io.BytesIO(data))
         subject = " ".join((message.subject or "").split())
-        recipients = ", ".join(" ".join(f"{one.name or ''} <{one.email_address}>".split()) for one in message.recipients)
-        head = {"from": message.sender, "to": recipients, "date": message.sent_date and message.sent_date.isoformat()}
+        recipients = ", ".join(filter(None, (_address(one.name, one.email_address) for one in message.recipients)))
+        head = {
+            "from": decoded_words(message.sender or ""),
+            "to": recipients,
+            "date": message.sent_date and message.sent_date.isoformat(),
+        }
         attachments = [name for attachment in message.attachments if (name := attachment.file_name)]
         body, html = message.body or "", message.html_body or ""
     except Exception as error:  # olefile and oxmsg raise what their parsing stumbles upon
@@ -48,3 +53,16 @@ def parse_outlook(data: bytes) -> Parsed:
         builder.block(f"Attachment: {name}", tight=True)
     metadata = {name: value for name, value in {**head, "attachments": attachments}.items() if value}
     return builder.build(MEDIA_TYPE, subject or None, metadata)
+
+
+def _address(name: str | None, email_address: str | None) -> str:
+    address = f"<{email_address}>" if email_address else ""
+    return decoded_words(" ".join(f"{name or ''} {address}".split()))
+
+
+def decoded_words(value: str) -> str:
+    """A value of a head, with words in the form of RFC 2047 read: Exchange keeps those of mail from elsewhere."""
+    try:
+        return str(make_header(decode_header(value)))
+    except (LookupError, ValueError):  # a charset that nobody knows, or bytes that are none of it
+        return value

@@ -27,6 +27,7 @@ from rag_pipeline.hashing import value_hash
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.refresh.embedding_record import read_embedding_record
 from rag_pipeline.refresh.progress import Reporter, Silent
+from rag_pipeline.refresh.reports import FailedDocument
 from rag_pipeline.storage import StorePath
 
 _CONTEXT_TOKENS = 64
@@ -74,7 +75,7 @@ class RefreshContext:
     ``full`` reads and rebuilds everything, whatever looks unchanged. ``allow_deletes`` lifts the safety limit on what
     may vanish; ``removed`` are paths of items that vanished on purpose, and do not count. ``accept_drop`` publishes what
     the corpus's gates refuse. ``run_id`` is recorded in the manifest. ``dry_run`` writes nothing. ``figures`` collects the
-    numbers of the stages that have run, by stage and name.
+    numbers of the stages that have run, by stage and name; ``unread`` the documents for whose number a refresh stops.
     """
 
     corpus: CorpusConfig
@@ -87,6 +88,7 @@ class RefreshContext:
     reporter: Reporter = field(default_factory=Silent)
     dry_run: bool = False
     figures: dict[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+    unread: list[FailedDocument] = field(default_factory=list, repr=False, compare=False)
     _spent_on_lines: list[tuple[int, float | None]] = field(default_factory=list, init=False, repr=False, compare=False)
     _spent_on_texts: list[EmbeddingSpend] = field(default_factory=list, init=False, repr=False, compare=False)
     _caches: dict[str, EmbeddingCache] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -249,6 +251,10 @@ class RefreshContext:
         if not any(figures.values()):
             return {}
         return figures if None in costs else {**figures, "cost_usd": float(sum(one for one in costs if one is not None))}
+
+    def told_at_failure(self) -> dict[str, Any]:
+        """What is worth knowing of a refresh that fails: what was paid, and ``failures`` where there are too many."""
+        return {**self.paid(), **({"failures": [one.model_dump() for one in self.unread]} if self.unread else {})}
 
     def embedding_cache(self, embedder: Embedder) -> EmbeddingCache:
         """The vectors of an embedder. Opened once a refresh: the hashes that it holds are read from disk."""

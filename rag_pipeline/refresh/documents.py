@@ -19,6 +19,7 @@ from rag_pipeline.refresh.reports import DocumentsReport
 from rag_pipeline.refresh.source import listing_of, nothing_listed
 from rag_pipeline.sources import ItemReader, list_items
 
+_FAILURES_SHOWN = 20
 _ROUNDING = 1e-9
 """0.29 of 100 is a little less than 29 in floating point."""
 
@@ -87,11 +88,17 @@ def _check_failures(context: RefreshContext, loader: Loader) -> None:
         failures = [failure for failure in failures if failure.kept or failure.reason not in NO_TEXT_REASONS]
     limit = context.corpus.safety.max_failed_fraction
     if everything and (len(failures) > limit * everything + _ROUNDING or len(failures) == everything):
-        shown = "; ".join(f"{failure.source}: {failure.reason}" for failure in failures[:3])
+        context.unread.extend(loader.failures)
+        # Those that could be read before come first: that is news.
+        failures = sorted(failures, key=lambda failure: not failure.kept)
+        lines = [f"\n  {failure.source}: {failure.reason}" for failure in failures[:_FAILURES_SHOWN]]
+        if len(failures) > len(lines):
+            lines.append(f"\n  … and {len(failures) - len(lines)} more, which --json lists")
         raise SourceError(
             f"{context.corpus.name}: {len(failures)} of {everything} documents cannot be read "
-            f"(safety.max_failed_fraction allows {limit:g}): {shown}{'; …' if len(failures) > 3 else ''}. "
-            f"Mend or exclude them, or raise the limit in {context.corpus.file}"
+            f"(safety.max_failed_fraction allows {limit:g}). Mend or exclude them, or raise the limit in "
+            f"{context.corpus.file}:"
+            f"{''.join(lines)}"
         )
 
 

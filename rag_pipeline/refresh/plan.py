@@ -64,7 +64,7 @@ def plan_refresh(context: RefreshContext) -> RefreshPlan:
         removed = removed_documents(context, state, loader)
         report = loader.report(removed)
     except SourceError as error:
-        stops = stops or str(error)
+        stops = stops or str(error).removeprefix(f"{context.corpus.name}: ")
     gone = {known.document_id for known in removed}
     counter.add_unchanged(gone)
     texts, tokens = counter.to_embed()

@@ -92,7 +92,10 @@ def check_path(corpus: CorpusConfig, path: str) -> None:
         raise ConfigError(f"{path!r}: names that begin with a dot are left out; set source.hidden in {corpus.file}")
     if not glob_matcher(include_patterns(source))(path):
         patterns = ", ".join(source.include)
-        raise ConfigError(f"{path!r}: source.include of {corpus.file} does not pick it up: expected a match of {patterns}")
+        raise ConfigError(
+            f"{path!r}: source.include of {corpus.file} does not pick it up: expected a match of {patterns}; add a pattern "
+            f"there"
+        )
     if glob_matcher(source.exclude)(path):
         raise ConfigError(f"{path!r}: source.exclude of {corpus.file} leaves it out")
 

@@ -139,8 +139,21 @@ def test_new_writes_a_corpus_that_refreshes(tmp_path: Path) -> None:
     assert "# " in (workspace.corpora / "pages" / "corpus.yaml").read_text()
     (report,) = run_json(workspace, "refresh", "pages")
     assert report["documents"]["total"] == 2
+    (source / "later.rst").write_text("Later\n=====\n\nA kind that was not there before.\n")
+    (report,) = run_json(workspace, "refresh", "pages")
+    assert report["documents"]["total"] == 3
     done = run(workspace, "new", "pages", "--source", str(source), check=2)
     assert "exists already" in done.stderr
+
+
+def test_a_refresh_that_too_many_failures_stop_lists_them_all(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.corpus(files={**{f"{number}.md": f"# Page {number}\n" for number in range(3)}, "a.png": b"\x89PNG\r\n\x1a\n"})
+    done = run(workspace, "refresh", "docs", check=1)
+    assert "docs: 1 of 4 documents cannot be read" in done.stderr
+    assert "\n  a.png: " in done.stderr
+    (report,) = json.loads(run(workspace, "refresh", "docs", "--json", check=1).stdout)
+    assert [(failure["source"], failure["kept"]) for failure in report["failures"]] == [("a.png", False)]
 
 
 def test_put_says_that_standard_input_is_closed(tmp_path: Path) -> None:

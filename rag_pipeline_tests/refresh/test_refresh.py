@@ -275,8 +275,21 @@ def test_files_that_were_always_empty_are_reported_and_stop_nothing(workspace: W
 
 def test_a_source_that_mostly_fails_stops_the_refresh(workspace: Workspace) -> None:
     workspace.corpus(yaml=HASHED, files={**PAGES, "bad.md": PNG})
-    with pytest.raises(SourceError, match=r"1 of 4 documents cannot be read.*bad\.md"):
+    with pytest.raises(SourceError, match=r"(?s)1 of 4 documents cannot be read.*\n  bad\.md: image"):
         workspace.refresh()
+
+
+def test_what_could_be_read_before_is_named_first_when_too_much_fails(workspace: Workspace) -> None:
+    pages = {f"{number:02}.md": f"# Page {number}\n\nText of page {number}.\n" for number in range(30)}
+    workspace.corpus(yaml=HASHED + "safety: {max_failed_fraction: 0.5}\n", files=pages)
+    workspace.write("00.png", PNG)
+    workspace.refresh()
+    for number in range(9, 30):
+        workspace.write(f"{number:02}.md", PNG)
+    with pytest.raises(SourceError, match="22 of 31 documents cannot be read") as caught:
+        workspace.refresh()
+    named = [line.split(":")[0].strip() for line in str(caught.value).splitlines()[1:]]
+    assert named == [*(f"{number:02}.md" for number in range(9, 29)), "… and 2 more, which --json lists"]
 
 
 def test_records_are_documents_under_their_own_ids(workspace: Workspace) -> None:
