@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
@@ -84,16 +85,26 @@ def project(workspace: Workspace, attributes: str) -> Path:
 
 
 @pytest.fixture
-def forgets_the_project(monkeypatch: pytest.MonkeyPatch, workspace: Workspace) -> None:
-    """The project's package is found while the test runs, and forgotten afterwards."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.syspath_prepend(str(workspace.root / "shop"))
+def importable(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
+    """Puts a project that is written on the path of imports, while the test runs.
+
+    Not before it is written: of a folder that is absent, any import meanwhile (of another thread too) has Python
+    remember that nothing can be imported from it.
+    """
+
+    def put(root: Path) -> Path:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.syspath_prepend(str(root))
+        return root
+
+    return put
 
 
-@pytest.mark.usefixtures("forgets_the_project")
-def test_a_component_of_a_defs_folder_is_a_corpus(workspace: Workspace, instance: dg.DagsterInstance) -> None:
-    root = project(workspace, "  folder: .\n  key_prefix: [search]\n")
+def test_a_component_of_a_defs_folder_is_a_corpus(
+    workspace: Workspace, instance: dg.DagsterInstance, importable: Callable[[Path], Path]
+) -> None:
+    root = importable(project(workspace, "  folder: .\n  key_prefix: [search]\n"))
     definitions = dg.load_from_defs_folder(path_within_project=root / "shop")
     assert dg.AssetKey(["search", "catalogue", "snapshot"]) in definitions.resolve_all_asset_keys()
     job = definitions.resolve_job_def("refresh_catalogue")
@@ -101,9 +112,8 @@ def test_a_component_of_a_defs_folder_is_a_corpus(workspace: Workspace, instance
     assert workspace.index("catalogue").search("roll back")[0].source == "guide.md"
 
 
-@pytest.mark.usefixtures("forgets_the_project")
-def test_a_component_refuses_a_corpus_with_a_fault(workspace: Workspace) -> None:
-    root = project(workspace, "  folder: .\n")
+def test_a_component_refuses_a_corpus_with_a_fault(workspace: Workspace, importable: Callable[[Path], Path]) -> None:
+    root = importable(project(workspace, "  folder: .\n"))
     (root / "shop" / "defs" / "catalogue" / "corpus.yaml").write_text("source: {path: files}\nsorce: {}\n")
     with pytest.raises(Exception, match=r"defs\.yaml \(RagCorpus\) \(error\)") as raised:
         dg.load_from_defs_folder(path_within_project=root / "shop").resolve_all_asset_keys()
