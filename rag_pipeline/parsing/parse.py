@@ -19,7 +19,7 @@ from rag_pipeline.parsing.rst import parse_rst
 from rag_pipeline.parsing.source_code import code_media_type, parse_code
 from rag_pipeline.parsing.text import parse_text, text_media_type
 
-PARSER_VERSION = "4"
+PARSER_VERSION = "5"
 """Raised whenever the same bytes give another text, structure or metadata: documents are then parsed anew."""
 
 _LONGEST_HEADING = 500
