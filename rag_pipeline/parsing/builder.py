@@ -86,6 +86,11 @@ class TextBuilder:
         """How many blocks there are so far."""
         return (len(self._parts) + 1) // 2
 
+    @property
+    def length(self) -> int:
+        """How many characters there are so far."""
+        return self._length
+
     def build(self, media_type: str, title: str | None, metadata: dict[str, Any]) -> Parsed:
         """The document.
 

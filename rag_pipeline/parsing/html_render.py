@@ -218,7 +218,9 @@ class _Renderer:
         tree = self._tree
         if tree.attribute(index, "role") in _LAYOUT_ROLES:
             return False
-        if tree.first_below(index, HEADINGS | _VERBATIM | {"table"}) is not None:
+        if tree.first_below(index, HEADINGS | {"table"}) is not None:
+            return False
+        if tree.first_below(index, {"th"}) is None and tree.first_below(index, _VERBATIM) is not None:
             return False
         cells = most_cells = 0
         for place in range(index + 1, tree.ends[index]):

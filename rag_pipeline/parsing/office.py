@@ -58,7 +58,7 @@ def parse_slides(data: bytes) -> Parsed:
     for number, slide in enumerate(tree.get("sections") or (), 1):
         builder.page(number)
         writer = _Writer(builder, heading_level=1)
-        elements = list(slide.get("elements") or ())
+        elements = _from_the_left(slide.get("elements") or ())
         notes = slide.get("speaker_notes") or ()
         if not any(_text_of(element).strip() for element in (*elements, *notes)):
             if elements:
@@ -75,6 +75,30 @@ def parse_slides(data: bytes) -> Parsed:
     if pictures:
         builder.loss(f"{pages_phrase(pictures)}: pictures without text")
     return builder.build(SLIDES_TYPE, _title(tree, None), _metadata(tree))
+
+
+def _from_the_left(elements: Sequence[_Node]) -> list[_Node]:
+    """What stands on a slide, of boxes side by side the left one first; they come with the higher one first."""
+    ordered: list[_Node] = []
+    beside: list[_Node] = []
+    for element in (*elements, {}):
+        if beside and not _is_beside(beside[0], element):
+            ordered += sorted(beside, key=lambda box: (box["x_emu"], box["y_emu"]))
+            beside = []
+        if "y_emu" in element and "x_emu" in element:
+            beside.append(element)
+        elif element:
+            ordered.append(element)
+    return ordered
+
+
+def _is_beside(first: _Node, second: _Node) -> bool:
+    """Whether half of the lower one of two boxes is at the height of the other."""
+    if "y_emu" not in second or "x_emu" not in second:
+        return False
+    height, other = (int(box.get("height_emu") or 0) for box in (first, second))
+    shared: int = min(first["y_emu"] + height, second["y_emu"] + other) - max(first["y_emu"], second["y_emu"])
+    return shared > min(height, other) / 2
 
 
 def _tree(data: bytes, kind: Any) -> _Node:
@@ -135,7 +159,7 @@ def _text_of(node: _Node) -> str:
         case "image":
             return f" {node.get('alt_text') or ''} "
         case "table":
-            return "\n".join(" | ".join(cells) for cells in _grid(node))
+            return "\n".join(", ".join(filter(None, cells)) for cells in _grid(node))
         case "list":
             return "\n".join(_text_of(child) for item in node.get("items") or () for child in _parts(item))
     children = [_text_of(child) for child in node.get("content") or ()]
@@ -202,7 +226,7 @@ class _Writer:
 
     def _list(self, node: _Node, depth: int) -> None:
         indent = "  " * min(depth, _DEEPEST_INDENT)
-        for number, item in enumerate(node.get("items") or (), 1):
+        for number, item in enumerate(node.get("items") or (), int(node.get("start_number") or 1)):
             sign = f"{number}." if node.get("ordered") else "-"
             for child in _parts(item):
                 if child.get("type") in ("list", "table", "text_box"):

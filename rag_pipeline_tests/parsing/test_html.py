@@ -131,6 +131,14 @@ class TestStructure:
     def test_code_is_found_in_many_dresses(self, html: str, expected: str) -> None:
         assert text(html) == expected
 
+    def test_readings_beside_the_characters_of_a_word_do_not_part_it(self) -> None:
+        page = "<p><ruby>汽<rp>(</rp><rt>き</rt><rp>)</rp>車<rt>しゃ</rt></ruby>です</p>"
+        assert parse_html(page).text == "汽車です"
+
+    def test_code_in_a_cell_does_not_cost_the_row_under_a_header(self) -> None:
+        page = "<table><tr><th>Option<th>Example</tr><tr><td>port<td><pre>port = 5</pre></tr></table>"
+        assert parse_html(page).text == "Option | Example\nport | port = 5"
+
     def test_a_table_is_written_row_by_row(self) -> None:
         parsed = parse_html(
             "<table><caption>Fares</caption><thead><tr><th>Who<th>Price</thead>"

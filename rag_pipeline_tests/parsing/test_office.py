@@ -27,6 +27,12 @@ def row(*cells: str) -> str:
     return "<w:tr>" + "".join(f"<w:tc>{paragraph(cell)}</w:tc>" for cell in cells) + "</w:tr>"
 
 
+def item(text: str, level: int) -> str:
+    """A paragraph of a list."""
+    numbering = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="1"/></w:numPr>'
+    return f"<w:p><w:pPr>{numbering}</w:pPr>{RUN.format(text)}</w:p>"
+
+
 class TestWord:
     def test_headings_make_the_path_and_the_line_above_them_the_title(self) -> None:
         body = paragraph("The ferry", "Title") + paragraph("Fares", "Heading1") + paragraph("Adults pay.")
@@ -51,6 +57,11 @@ class TestWord:
         first = f"<w:tr>{begun}<w:tc>{paragraph('2')}</w:tc></w:tr>"
         second = f"<w:tr>{goes_on}<w:tc>{paragraph('3')}</w:tc></w:tr>"
         assert read(word(f"<w:tbl>{first}{second}</w:tbl>")).text == "Adult | 2\nAdult | 3"
+
+    def test_a_table_within_a_cell_does_not_move_the_columns_behind_it(self) -> None:
+        inner = f"<w:tbl>{row('a', 'b')}{row('c', 'd')}</w:tbl>"
+        outer = f"<w:tr><w:tc>{inner}{paragraph('e')}</w:tc><w:tc>{paragraph('f')}</w:tc></w:tr>"
+        assert read(word(f"<w:tbl>{row('One', 'Two')}{outer}</w:tbl>")).text == "One | Two\na, b c, d e | f"
 
     def test_text_boxes_are_read_once(self) -> None:
         box = f"<w:txbxContent>{paragraph('in a box')}</w:txbxContent>"
@@ -77,11 +88,17 @@ class TestWord:
     def test_a_paragraph_shows_what_word_shows(self, inner: str, text: str) -> None:
         assert read(word(f"<w:p>{inner}</w:p>")).text == text
 
-    def test_lists_within_lists_are_kept(self) -> None:
-        def item(text: str, level: int) -> str:
-            numbering = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="1"/></w:numPr>'
-            return f"<w:p><w:pPr>{numbering}</w:pPr>{RUN.format(text)}</w:p>"
+    def test_a_numbered_list_goes_on_counting_behind_a_paragraph(self) -> None:
+        numbering = (
+            '<w:numbering xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+            '<w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/></w:lvl>'
+            '</w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>'
+        )
+        body = item("one", 0) + item("two", 0) + paragraph("between") + item("three", 0)
+        text = read(word(body, members={"word/numbering.xml": numbering})).text
+        assert text == "1. one\n2. two\n\nbetween\n\n3. three"
 
+    def test_lists_within_lists_are_kept(self) -> None:
         text = read(word(item("one", 0) + item("two", 1) + item("three", 2) + item("four", 0))).text
         assert [line.strip(" -.1234") for line in text.split("\n")] == ["one", "two", "three", "four"]
 
@@ -127,6 +144,10 @@ class TestSlides:
     def test_boxes_are_read_from_top_to_bottom_and_left_to_right(self) -> None:
         boxes = shape("bottom", 10, 100) + shape("right", 120, 40) + shape("left", 10, 40) + shape("top", 10, 5)
         assert read(slides(boxes), "a.pptx").text == "# Slide 1\n\ntop\n\nleft\n\nright\n\nbottom"
+
+    def test_of_boxes_side_by_side_the_left_one_is_first_though_it_is_a_little_lower(self) -> None:
+        boxes = shape("right", 120, 40) + shape("left", 10, 42) + shape("top", 10, 5)
+        assert read(slides(boxes), "a.pptx").text == "# Slide 1\n\ntop\n\nleft\n\nright"
 
     def test_slides_of_pictures_are_told_and_make_no_document_of_their_numbers(self) -> None:
         parsed = read(slides(PICTURE, shape("In words.")), "a.pptx")

@@ -43,6 +43,10 @@ def test_sections_have_paths_and_the_first_is_the_title() -> None:
         (".. list-table:: Fares\n   :header-rows: 1\n\n   * - Who\n     - Price\n   * - Child\n     - free",
          "Fares\n\nWho | Price\nChild | free"),
         (".. csv-table::\n\n   a, b\n   1, 2", "a | b\n1 | 2"),
+        (
+            "+---+---+---+\n| a | b     |\n+===+===+===+\n| x | y | z |\n|   +---+---+\n|   | p | q |\n+---+---+---+",
+            "a | b\nx | y | z\nx | p | q",
+        ),
         (".. figure:: a.png\n   :alt: A pump\n   :bogus-option: x\n\n   The caption.", "The caption."),
         (".. image:: a.png\n   :alt: A pump", "A pump"),
         (".. table:: Wrong\n   :bogus: 1\n\n   kept anyway", "Wrong\n\nkept anyway"),
