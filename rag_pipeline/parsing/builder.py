@@ -99,7 +99,7 @@ class TextBuilder:
         """
         text = "".join(self._parts)
         if not text.strip():
-            raise ParseError(ONLY_MARKUP)
+            raise ParseError(f"damaged: {self._losses[0]}" if self._losses else ONLY_MARKUP)
         return Parsed(
             text=text,
             media_type=media_type,

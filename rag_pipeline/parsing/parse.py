@@ -210,7 +210,10 @@ def _parse_promised(promised: str, data: bytes, suffix: str) -> Parsed:
             return parse_flat_document(data)
         case sniffing.VECTOR_IMAGE:
             raise ParseError(f"{promised}: files of this kind are not read")
-    text = decode(data, html=True)
+    try:
+        text = decode(data, html=True)
+    except ParseError:  # it is not text either
+        text = ""
     is_html = _HTML_START.match(text) is not None
     if suffix in _SAVED_BY_OFFICE and (is_html or _TABLE_START.match(text)):
         return parse_html(text)

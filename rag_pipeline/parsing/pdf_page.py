@@ -40,7 +40,7 @@ def page_lines(page: Any) -> list[list[Segment]]:
         text = textpage.text()
         if has_right_to_left(text):
             return _lines_of_glyphs(textpage, text)
-        return [line for _, line in _lines_of_words(textpage, text) if line]
+        return [line for _, found in _lines_of_words(textpage, text) for line in _levels(found)]
     finally:
         textpage.close()
 
@@ -122,11 +122,29 @@ def _segments(textpage: UprightText, line: str, position: int) -> list[Segment]:
         else:
             left, right = min(first.left, last.left), max(first.right, last.right)
             found = Segment(word[0], left, right, min(first.bottom, last.bottom), max(first.top, last.top))
-        if segments and not is_gap(segments[-1], found):
+        if segments and not is_gap(segments[-1], found) and _are_level(segments[-1], found):
             segments[-1] = segments[-1].joined(found)
         else:
             segments.append(found)
     return segments
+
+
+def _levels(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+    """A line of PDFium, cut where it goes on above or below itself: cells of two rows that were written one by one."""
+    line: list[Segment] = []
+    for segment in segments:
+        if line and not _are_level(line[-1], segment):
+            yield line
+            line = []
+        line.append(segment)
+    if line:
+        yield line
+
+
+def _are_level(first: Segment, second: Segment) -> bool:
+    if first.height <= 0 or second.height <= 0:
+        return True
+    return min(first.top, second.top) > max(first.bottom, second.bottom)
 
 
 def _room(textpage: UprightText, text_index: int) -> Box | None:

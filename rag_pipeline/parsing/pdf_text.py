@@ -28,6 +28,10 @@ _SLACK = 0.15
 """In heights of a line, how far lines end from a margin that they share."""
 _LEAST_SPACES = 3
 _NUMBER = re.compile(r"\d")
+_LIST_LABEL = re.compile(
+    r"[\u2022\u2023\u2043\u25a0-\u25ff\u2713-\u2717\u27a2\u2756\uf020-\uf0ff\u2013\u00b7*-]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)]"
+)
+"""What begins an item of a list; symbols of Windows' fonts have places in the private use area."""
 _PROSE_ROWS = 4
 _PROSE_CELL = 22
 
@@ -101,7 +105,12 @@ def _without_chance_gaps(rows: Sequence[list[Segment]]) -> list[list[Segment]]:
         spread = _is_spread(row, gaps[place]) or _is_justified(row, [rows[other] for other in near])
         parts = [row[0]]
         for segment, gap in zip(row[1:], gaps[place], strict=True):
-            if spread or not _is_between_cells(gap, [other for other in seen if gap.shared(other) > segment.height / 2]):
+            is_label = len(parts) == 1 and _LIST_LABEL.fullmatch(parts[0].text) is not None
+            if (
+                spread
+                or is_label
+                or not _is_between_cells(gap, [other for other in seen if gap.shared(other) > segment.height / 2])
+            ):
                 parts[-1] = parts[-1].joined(segment)
             else:
                 parts.append(segment)

@@ -60,7 +60,8 @@ def parse_spreadsheet(data: bytes, media_type: str) -> Parsed:
             sheet = workbook.get_sheet_by_name(name)
             rows = [[_shown(value) for value in row] for row in sheet.to_python(skip_empty_area=True)]
         except CalamineError as error:
-            lost[name] = first_line(error)
+            reason = first_line(error)
+            lost[name] = reason if reason != name else "its part of the workbook is missing"
             continue
         _repeat_tall_cells(rows, sheet)
         _write_sheet(name, rows, builder)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from collections.abc import Callable
+
 import pytest
 
 from rag_pipeline.contracts import Parsed
@@ -31,6 +35,24 @@ def item(text: str, level: int) -> str:
     """A paragraph of a list."""
     numbering = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="1"/></w:numPr>'
     return f"<w:p><w:pPr>{numbering}</w:pPr>{RUN.format(text)}</w:p>"
+
+
+def changed(data: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
+    """The container with one of its members changed."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for member in old.namelist():
+            new.writestr(member, change(old.read(member)) if member == name else old.read(member))
+    return buffer.getvalue()
+
+
+def without_sense(data: bytes, name: str) -> bytes:
+    """The container with one of its members changed, but not its check sum."""
+    data = changed(data, name, lambda part: part)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        member = archive.getinfo(name)
+    start = member.header_offset + 30 + len(name)
+    return data[:start] + b"?" * member.file_size + data[start + member.file_size :]
 
 
 class TestWord:
@@ -163,8 +185,32 @@ class TestSlides:
         assert parsed.text == "# Fares\n\nNotes:\n\nAsk for coins.\n\n# Ports"
         assert [section.page for section in parsed.sections] == [1, 2]
 
+    def test_a_slide_that_cannot_be_read_costs_that_slide_and_says_so(self) -> None:
+        good = slides(shape("The first."), shape("The second."), shape("The third."))
+        torn = changed(good, "ppt/slides/slide2.xml", lambda part: part[: len(part) // 2])
+        parsed = read(torn, "a.pptx")
+        assert [section.page for section in parsed.sections] == [1, 3]
+        assert parsed.losses[0].startswith("page 2 cannot be read: ")
+        assert "unreadable" not in parsed.text
+        parsed = read(without_sense(good, "ppt/slides/slide2.xml"), "a.pptx")
+        assert parsed.losses == ("ppt/slides/slide2.xml cannot be unpacked",)
+        with pytest.raises(ParseError, match=r"damaged: .*no slide could be read"):
+            parse(changed(slides(shape("One.")), "ppt/slides/slide1.xml", lambda part: part[:99]), "a.pptx")
+
+    def test_a_part_beside_the_text_that_cannot_be_unpacked_costs_that_part(self) -> None:
+        parsed = read(without_sense(word(paragraph("Words."), title="Fares"), "docProps/core.xml"))
+        assert (parsed.text, parsed.title) == ("Words.", None)
+        assert parsed.losses == ("docProps/core.xml cannot be unpacked",)
+        with pytest.raises(ParseError, match="damaged"):
+            parse(without_sense(word(paragraph("Words.")), "word/document.xml"), "a.docx")
+
 
 class TestOpenDocument:
+    def test_a_shape_with_text_in_a_paragraph_stands_apart_from_it(self) -> None:
+        box = "<draw:custom-shape><text:p>boxed</text:p></draw:custom-shape>"
+        body = f"<office:text><text:p>before.{box}after</text:p></office:text>"
+        assert read(open_document(body), "a.odt").text == "before.after\n\nboxed"
+
     def test_headings_lists_tables_and_notes_are_read(self) -> None:
         table = "<table:table>" + "".join(
             f"<table:table-row><table:table-cell><text:p>{a}</text:p></table:table-cell>"

@@ -263,6 +263,20 @@ class TestPlaces:
         data = data.replace(b"/MediaBox [0 0 595 842]", f"/MediaBox [0 0 595 842] /Rotate {page_turned}".encode())
         assert pdf(data).text.split("\n") == [f"name {row} | x {row}" for row in range(4)]
 
+    def test_what_begins_an_item_of_a_list_is_no_cell(self) -> None:
+        items: list[Word] = [
+            (x, 700 - 14 * row, text)
+            for row, label in enumerate(("1.", "2.", "3.", "\u2022", "\u2022"))
+            for x, text in ((50, label), (80, f"item {row}"))
+        ]
+        assert pdf(Pdf().page(items).write()).text.split("\n") == [
+            "1. item 0", "2. item 1", "3. item 2", "\u2022 item 3", "\u2022 item 4",
+        ]  # fmt: skip
+
+    def test_a_line_that_goes_on_below_itself_is_two(self) -> None:
+        words: list[Word] = [(50, 700, "name"), (150, 686, "value"), (150, 672, "x")]  # PDFium: "value x"
+        assert pdf(Pdf().page(words).write()).text == "name\nvalue\nx"
+
     def test_narrow_gaps_part_cells_where_two_rows_agree_or_a_wide_one_does(self) -> None:
         table: list[Word] = [
             (x, 700 - 14 * row, text)
