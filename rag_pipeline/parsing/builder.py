@@ -87,6 +87,11 @@ class TextBuilder:
         return (len(self._parts) + 1) // 2
 
     @property
+    def losses(self) -> tuple[str, ...]:
+        """What was noted as lost so far."""
+        return tuple(self._losses)
+
+    @property
     def length(self) -> int:
         """How many characters there are so far."""
         return self._length

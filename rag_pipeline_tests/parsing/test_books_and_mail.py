@@ -41,6 +41,13 @@ class TestBooks:
         parsed = read(data, "a.epub")
         assert parsed.losses == ("chapter OPS/gone.xhtml cannot be read: empty file (0 bytes)",)
 
+    def test_a_book_of_pictures_says_so(self) -> None:
+        pages = {"a.xhtml": "<html><body><img src='a.jpg'/></body></html>"}
+        with pytest.raises(ParseError, match="holds pictures or drawings, but no text"):
+            parse(book(pages, members={"OPS/a.jpg": "x"}), "a.epub")
+        with pytest.raises(ParseError, match="damaged: chapter OPS/b.xhtml cannot be read"):
+            parse(book({**pages, "b.xhtml": ""}, members={"OPS/a.jpg": "x"}), "a.epub")
+
     def test_encrypted_chapters_are_told_from_mangled_fonts(self) -> None:
         entry = (
             '<encryption xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:EncryptedData>'
