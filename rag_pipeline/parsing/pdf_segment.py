@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _LEAST_GAP, _CELL_GAP = 0.8, 1.1
-"""In heights of a line, what may part cells, and what parts them wherever a row near by agrees. Justified prose has gaps
+"""In heights of a line, what parts cells where two rows near by agree, and where one does. Justified prose mostly has gaps
 of up to half of one."""
 
 

@@ -106,11 +106,8 @@ def _without_chance_gaps(rows: Sequence[list[Segment]]) -> list[list[Segment]]:
         parts = [row[0]]
         for segment, gap in zip(row[1:], gaps[place], strict=True):
             is_label = len(parts) == 1 and _LIST_LABEL.fullmatch(parts[0].text) is not None
-            if (
-                spread
-                or is_label
-                or not _is_between_cells(gap, [other for other in seen if gap.shared(other) > segment.height / 2])
-            ):
+            agreeing = [other for other in seen if gap.shared(other) > segment.height / 2]
+            if spread or is_label or not _is_between_cells(gap, len(row), agreeing):
                 parts[-1] = parts[-1].joined(segment)
             else:
                 parts.append(segment)
@@ -134,12 +131,13 @@ def _gaps(row: Sequence[Segment]) -> list[_Gap]:
     ]
 
 
-def _is_between_cells(gap: _Gap, others: Sequence[_Gap]) -> bool:
+def _is_between_cells(gap: _Gap, parts: int, others: Sequence[_Gap]) -> bool:
     """
     Args:
-        others: gaps of rows near by at the same place. Two justified lines may have a narrow one there by chance.
+        parts: how many there are of the row.
+        others: gaps of rows near by at the same place. Justified lines may have a narrow one there by chance, seldom two.
     """
-    return len(others) > 1 or any(other.is_wide or gap.is_wide for other in others)
+    return len(others) > 1 or any(other.is_wide and (gap.is_wide or parts > 2) for other in others)
 
 
 def _is_spread(row: Sequence[Segment], gaps: Sequence[_Gap]) -> bool:

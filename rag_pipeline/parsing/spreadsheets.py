@@ -26,7 +26,7 @@ MEDIA_TYPES = {
 
 _MOST_CELLS = 5_000_000
 """Of the rectangle around a sheet's cells, empty ones included: calamine keeps all of them."""
-_CELL = re.compile(rb'<(?:\w+:)?c\s[^>]*?\br="([A-Z]{1,3})(\d+)"[^>]*(?<!/)>')
+_CELL = re.compile(rb"""<(?:\w+:)?c\s[^>]*?\br=["']([A-Z]{1,3})(\d+)["'][^>]*(?<!/)>""")
 
 _Cells = list[str]
 

@@ -277,7 +277,7 @@ class TestPlaces:
         words: list[Word] = [(50, 700, "name"), (150, 686, "value"), (150, 672, "x")]  # PDFium: "value x"
         assert pdf(Pdf().page(words).write()).text == "name\nvalue\nx"
 
-    def test_narrow_gaps_part_cells_where_two_rows_agree_or_a_wide_one_does(self) -> None:
+    def test_narrow_gaps_part_cells_where_two_rows_near_by_agree(self) -> None:
         table: list[Word] = [
             (x, 700 - 14 * row, text)
             for row, cells in enumerate([("Region no.", "1,000", "a"), ("Region no.", "2,000", "b"), ("Region", "3", "c")])

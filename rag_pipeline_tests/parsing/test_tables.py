@@ -88,6 +88,8 @@ class TestWorkbooks:
         assert "sheet 'Far' cannot be read: it reaches to row 1,048,576 and column 16,384" in parsed.losses[0]
         with pytest.raises(ParseError, match="no sheet can be read: it reaches to row 1,048,576"):
             parse(workbook({"Far": far}), "a.xlsx")
+        with pytest.raises(ParseError, match="no sheet can be read: it reaches to row 1,048,576"):
+            parse(workbook({"Far": far.replace('"', "'")}), "a.xlsx")
 
     def test_a_workbook_without_cells_says_so(self) -> None:
         with pytest.raises(ParseError, match="its sheets hold no cells"):
