@@ -151,6 +151,9 @@ def test_a_filter_comes_before_the_candidates_are_cut(index: Index) -> None:
         ("", ["expected a SQL condition"]),
         ("year = 1; DROP TABLE vectors", ["semicolon"]),
         ("modified_at > '2026-01-01'", ["timestamp '2026-01-31 00:00:00'"]),
+        ("path = 3", ["3 is compared with a column of texts, which stand in single quotes"]),
+        ("page > 'two'", ['"two" is compared with a column of whole numbers, which stand without quotes']),
+        ("page LIKE '3%'", ["LIKE is for columns of text"]),
     ],
 )
 def test_a_condition_that_cannot_be_understood_is_told(index: Index, where: str, words: list[str]) -> None:
