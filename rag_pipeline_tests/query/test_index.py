@@ -111,7 +111,7 @@ def test_scripts_without_spaces_are_found(index: Index) -> None:
     assert index.search("ไฮบริด", mode="bm25")[0].source == "th.txt"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.text(max_size=200), k=st.integers(1, 30))
 def test_any_text_is_a_query(index: Index, query: str, k: int) -> None:
     for mode in ("hybrid", "vector", "bm25"):
