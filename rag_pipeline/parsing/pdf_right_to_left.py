@@ -142,13 +142,23 @@ def read_line(line: Sequence[Glyph], page_share: float | None) -> list[Segment]:
             letters in the order in which they are read.
     """
     share = share_of_right_to_left("".join(glyph.text for glyph in line))
-    right_to_left = share > _HARDLY if (page_share or 0) > _MOSTLY else share > 1 - _HARDLY
+    ordered = sorted(line, key=lambda glyph: glyph.middle)
+    if (page_share or 0) > _MOSTLY:
+        right_to_left = share > _HARDLY
+    else:
+        right_to_left = share > 1 - _HARDLY or (share > _MOSTLY and _is_between_right_to_left(ordered))
     segments: list[Segment] = []
-    for glyphs in _parted(sorted(line, key=lambda glyph: glyph.middle)):
+    for glyphs in _parted(ordered):
         letters = [glyph.text for glyph in glyphs]
         text = "".join(letters) if page_share is None else logical_order(letters, right_to_left)
         segments.append(_segment(glyphs, " ".join(unicodedata.normalize("NFC", text).split())))
     return segments
+
+
+def _is_between_right_to_left(line: Sequence[Glyph]) -> bool:
+    """Whether both the leftmost and the rightmost letter of a line are read from right to left."""
+    letters = [glyph.text for glyph in line if any(map(str.isalpha, glyph.text))]
+    return bool(letters) and has_right_to_left(letters[0]) and has_right_to_left(letters[-1])
 
 
 def _parted(line: Sequence[Glyph]) -> Iterator[list[Glyph]]:
