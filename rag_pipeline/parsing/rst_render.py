@@ -31,7 +31,7 @@ class _Renderer:
         self._builder = builder
         self._section_depth = 0
         self._list_depth = 0
-        self._bullet_due = False
+        self._sign_due = ""
 
     def children(self, node: nodes.Element) -> None:
         for child in node.children:
@@ -82,9 +82,9 @@ class _Renderer:
         depth = min(self._list_depth, _DEEPEST_INDENT)
         if depth:
             indent = "  " * depth
-            first = indent[:-2] + "- " if self._bullet_due else indent
+            first = indent[:-2] + self._sign_due if self._sign_due else indent
             text = first + text.replace("\n", "\n" + indent)
-        self._bullet_due = False
+        self._sign_due = ""
         self._builder.block(text, tight=depth > 0)
 
     def _code(self, node: nodes.Node) -> None:
@@ -93,11 +93,11 @@ class _Renderer:
 
     def _list(self, node: nodes.Element) -> None:
         self._list_depth += 1
-        for item in node.children:
-            self._bullet_due = True
+        for number, item in enumerate(node.children, int(node.get("start", 1))):
+            self._sign_due = f"{number}. " if isinstance(node, nodes.enumerated_list) else "- "
             if isinstance(item, nodes.Element):
                 self.children(item)
-        self._bullet_due = False
+        self._sign_due = ""
         self._list_depth -= 1
 
     def _labelled(self, label: str, body: nodes.Node) -> None:
