@@ -29,6 +29,9 @@ class UprightText:
     """
 
     def __init__(self, page: Any) -> None:
+        from pypdfium2 import raw
+
+        self._raw = raw
         self._textpage = page.get_textpage()
         quarters = _turn_of_letters(self._textpage)
         if quarters is not None and 90 * quarters != page.get_rotation():
@@ -47,30 +50,26 @@ class UprightText:
 
     def room(self, index: int) -> Box | None:
         """The room that a character takes, as high as its line."""
-        from pypdfium2 import raw
-
-        box = raw.FS_RECTF()
-        if index < 0 or not raw.FPDFText_GetLooseCharBox(self, index, box):
+        box = self._raw.FS_RECTF()
+        if index < 0 or not self._raw.FPDFText_GetLooseCharBox(self, index, box):
             return None
         return self._turned_box(box.left, box.bottom, box.right, box.top)
 
     def drawn(self, index: int) -> Box:
         """What is drawn of a character."""
-        from pypdfium2 import raw
-
         left, right, bottom, top = (ctypes.c_double() for _ in range(4))
-        raw.FPDFText_GetCharBox(self, index, left, right, bottom, top)
+        self._raw.FPDFText_GetCharBox(self, index, left, right, bottom, top)
         return self._turned_box(left.value, bottom.value, right.value, top.value)
 
     def base_line(self, index: int) -> float:
         """The height at which a character stands."""
-        from pypdfium2 import raw
-
         x, y = ctypes.c_double(), ctypes.c_double()
-        raw.FPDFText_GetCharOrigin(self, index, x, y)
+        self._raw.FPDFText_GetCharOrigin(self, index, x, y)
         return self._turned(x.value, y.value)[1]
 
     def _turned_box(self, left: float, bottom: float, right: float, top: float) -> Box:
+        if not self._quarters:
+            return Box(left, right, min(bottom, top), max(bottom, top))
         (one, low), (other, high) = self._turned(left, bottom), self._turned(right, top)
         return Box(min(one, other), max(one, other), min(low, high), max(low, high))
 
