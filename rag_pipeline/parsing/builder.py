@@ -96,6 +96,11 @@ class TextBuilder:
         """How many characters there are so far."""
         return self._length
 
+    @property
+    def next_start(self) -> int:
+        """Where the next block begins, unless it is tight."""
+        return self._length + len("\n\n") if self._parts else 0
+
     def build(self, media_type: str, title: str | None, metadata: dict[str, Any]) -> Parsed:
         """The document.
 

@@ -75,6 +75,13 @@ _SIGN_WITHIN_WORD = re.compile(
     "[A-Za-z][^\\W\\d_a-zA-Z]?[\u00a1-\u00bf\u2013\u201a-\u203a\u20ac\u0192\u02c6\u2018\u2122][a-z]"
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_FOR_TERMINALS = re.compile(
+    r"""(?x)
+    \x1b\[ [0-?]* [\ -/]* [@-~]  # control sequences of ECMA-48, such as colours
+    | \x1b\] [^\x07\x1b\n]* (?: \x07 | \x1b\\ )  # titles and links of xterm
+    | [^\n]\x08  # a letter that is overstruck, as manual pages make bold ones
+    """
+)
 
 
 def decode(data: bytes, *, html: bool = False) -> str:
@@ -258,9 +265,13 @@ def codec(label: str) -> str | None:
 def _checked(text: str, data: bytes | None = None) -> str:
     """The text, unless so much of it is control characters or U+FFFD that the bytes are something else.
 
+    What a program wrote for a terminal loses its colours and overstruck letters, which would hide words.
+
     Args:
         data: the bytes of the text where they are UTF-8 already.
     """
+    if "\x1b" in text or "\b" in text:
+        text, data = _FOR_TERMINALS.sub("", text), None
     encoded = text.encode("utf-8", "replace") if data is None else data
     controls = len(encoded) - len(encoded.translate(None, _CONTROLS)) - encoded.count(0)
     noise = controls + text.count("\ufffd")

@@ -12,6 +12,15 @@ from rag_pipeline.errors import ParseError
 from rag_pipeline.parsing.archives import Archive
 from rag_pipeline.parsing.builder import TextBuilder
 from rag_pipeline.parsing.encoding import decode
+from rag_pipeline.parsing.epub_contents import (
+    Entry,
+    begins_with,
+    contents_of,
+    elements,
+    member,
+    text_of,
+    wants_heading,
+)
 from rag_pipeline.parsing.html import as_html, write_html
 from rag_pipeline.parsing.reasons import ONLY_PICTURES
 
@@ -35,6 +44,7 @@ def parse_epub(data: bytes) -> Parsed:
     package = archive.xml(package_path)
     folder = posixpath.dirname(package_path)
     encrypted = _encrypted(archive)
+    contents = contents_of(archive, package, folder)
     builder = TextBuilder()
     for name in _spine(package, folder):
         if name in encrypted:
@@ -47,7 +57,7 @@ def parse_epub(data: bytes) -> Parsed:
         except ParseError as error:
             builder.loss(f"chapter {name} cannot be read: {error}")
             continue
-        write_html(as_html(page), builder)
+        _write_chapter(page, contents.get(name), builder)
     if not builder.blocks and not builder.losses and any(name.lower().endswith(_PICTURES) for name in archive.names):
         raise ParseError(ONLY_PICTURES)
     metadata = {"author": ", ".join(_texts(package, "creator")), "lang": next(_texts(package, "language"), "")}
@@ -55,9 +65,22 @@ def parse_epub(data: bytes) -> Parsed:
     return builder.build(MEDIA_TYPE, title, {name: value for name, value in metadata.items() if value})
 
 
+def _write_chapter(page: str, entry: Entry | None, builder: TextBuilder) -> None:
+    """Write a chapter, under its title in the contents where it has no heading of its own."""
+    if entry is None or not wants_heading(page):
+        write_html(as_html(page), builder)
+    elif begins_with(page, entry.title):
+        start = builder.next_start
+        write_html(as_html(page), builder)
+        builder.heading_at(start, entry.level, entry.title)
+    else:
+        builder.heading(entry.level, entry.title)
+        write_html(as_html(page), builder)
+
+
 def _package_path(archive: Archive) -> str:
     if _CONTAINER in archive:
-        for element in _elements(archive.xml(_CONTAINER), "rootfile"):
+        for element in elements(archive.xml(_CONTAINER), "rootfile"):
             path = unquote(element.get("full-path") or "")
             if path in archive:
                 return path
@@ -70,12 +93,12 @@ def _package_path(archive: Archive) -> str:
 def _spine(package: Element, folder: str) -> Iterator[str]:
     """Names of the chapters in reading order; all of the manifest where there is no spine."""
     manifest = {
-        item.get("id"): posixpath.normpath(posixpath.join(folder, _path(item.get("href") or "")))
-        for item in _elements(package, "item")
+        item.get("id"): member(folder, item.get("href") or "")
+        for item in elements(package, "item")
         if (item.get("media-type") or "").lower() in _CHAPTER_TYPES
         or (item.get("href") or "").lower().endswith((".xhtml", ".html", ".htm"))
     }
-    wanted = [item.get("idref") for item in _elements(package, "itemref")] or list(manifest)
+    wanted = [item.get("idref") for item in elements(package, "itemref")] or list(manifest)
     seen: set[str] = set()
     for name in wanted:
         chapter = manifest.get(name)
@@ -84,27 +107,17 @@ def _spine(package: Element, folder: str) -> Iterator[str]:
             yield chapter
 
 
-def _path(address: str) -> str:
-    """The path that an address names, without the place within it."""
-    return unquote(address.partition("#")[0])
-
-
 def _encrypted(archive: Archive) -> set[str]:
     """Members that are encrypted, fonts that are only mangled aside."""
     if _ENCRYPTION not in archive:
         return set()
     names: set[str] = set()
-    for entry in _elements(archive.xml(_ENCRYPTION), "EncryptedData"):
-        methods = [method.get("Algorithm") for method in _elements(entry, "EncryptionMethod")]
+    for entry in elements(archive.xml(_ENCRYPTION), "EncryptedData"):
+        methods = [method.get("Algorithm") for method in elements(entry, "EncryptionMethod")]
         if not any(method in _FONT_MANGLING for method in methods):
-            names |= {unquote(reference.get("URI") or "") for reference in _elements(entry, "CipherReference")}
+            names |= {unquote(reference.get("URI") or "") for reference in elements(entry, "CipherReference")}
     return names
 
 
-def _elements(root: Element, name: str) -> Iterator[Element]:
-    return (element for element in root.iter() if isinstance(element.tag, str) and element.tag.rpartition("}")[2] == name)
-
-
 def _texts(package: Element, name: str) -> Iterator[str]:
-    texts = (" ".join("".join(element.itertext()).split()) for element in _elements(package, name))
-    return (text for text in texts if text)
+    return filter(None, map(text_of, elements(package, name)))

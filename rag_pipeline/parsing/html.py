@@ -24,6 +24,8 @@ _XHTML = re.compile(
 _SHORT_ELEMENT = re.compile(
     r"<(title|script|style|a|p|div|span|i|b|em|strong|td|th|li|iframe|textarea)\b([^<>]*)/>", re.IGNORECASE
 )
+_INTERNAL_SUBSET = re.compile(r"(<!doctype\s[^>\[]*)\[[^\]]*\]\s*>", re.IGNORECASE)
+"""Declarations within the document type, of which HTML knows nothing: all behind the first ``>`` would be text."""
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _HEAD = 4096
 _FRAMES = re.compile(r"</?(?:frameset|noframes|frame)\b[^>]*>", re.IGNORECASE)
@@ -39,6 +41,7 @@ def parse_html(html: str) -> Parsed:
     Raises:
         ParseError: the page shows no text.
     """
+    html = _INTERNAL_SUBSET.sub(r"\1>", html, count=1)
     if _XHTML.match(html[:_HEAD]):
         html = as_html(html)
     if "<frameset" in html.lower():

@@ -35,6 +35,7 @@ _HTML_START = re.compile(
     r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL
 )
 _HTML_HEAD_BYTES = 4096
+_LIKE_A_PAGE = "looks like an HTML page, such as a server's error"
 _TABLE_START = re.compile(r"\s*<(?:table|style|meta|head|body)\b", re.IGNORECASE)
 
 
@@ -92,6 +93,8 @@ def _parse(data: bytes, path: str, hooks: Hooks | None) -> Parsed:
     if suffix in _RST:
         return parse_rst(text)
     if suffix in DELIMITED:
+        if _HTML_START.match(text):
+            raise ParseError(f"table by its name ({suffix}), but the content {_LIKE_A_PAGE}")
         return parse_delimited(text, suffix)
     if not suffix and sniffing.is_mail(data):
         return _parse_promised(sniffing.MAIL, data, suffix)
@@ -219,5 +222,5 @@ def _parse_promised(promised: str, data: bytes, suffix: str) -> Parsed:
         return parse_html(text)
     if promised == sniffing.OLD_EXCEL and any(mark in text.partition("\n")[0] for mark in "\t,;"):
         return parse_delimited(text, suffix)
-    what = "looks like an HTML page, such as a server's error" if is_html else "does not look like one"
+    what = _LIKE_A_PAGE if is_html else "does not look like one"
     raise ParseError(f"{promised} by its name ({suffix}), but the content {what}")

@@ -136,7 +136,7 @@ def _read(document: Any, second: SecondReader, path: str, hooks: Hooks) -> _Page
                 if second.is_blank(number):
                     pages.blank.append(number)
                 else:
-                    pages.lost[number] = "its content cannot be decoded"
+                    pages.lost[number] = "its content is damaged"
         except (RuntimeError, ValueError) as error:
             text = _instead(second, number, pages, error)
         finally:

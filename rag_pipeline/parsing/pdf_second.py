@@ -61,12 +61,18 @@ class SecondReader:
             raise UnreadableError(first_line(error)) from error
 
     def is_blank(self, number: int) -> bool:
-        """Whether a page has no content: no stream, or only streams that can be decoded, and show nothing."""
+        """Whether a page, in which PDFium finds nothing, has no content: no stream, or sound ones that show nothing."""
+        from pypdf.generic import ContentStream
+
         try:
-            contents = self._reader().pages[number - 1].get("/Contents")
-            found = contents.get_object() if contents is not None else []
+            reader = self._reader()
+            contents = reader.pages[number - 1].get("/Contents")
+            if contents is None:
+                return True
+            found = contents.get_object()
             streams = [entry.get_object() for entry in (found if isinstance(found, list) else [found])]
-            return all(_is_decoded(stream) for stream in streams)
+            # Operators are parsed when they are asked for: content that breaks off raises.
+            return all(map(_is_decoded, streams)) and isinstance(ContentStream(found, reader).operations, list)
         except Exception:  # noqa: BLE001 - what pypdf cannot look into is not blank
             return False
 

@@ -290,10 +290,14 @@ def shape(text: str, left: int = 0, top: int = 0, kind: str = "") -> str:
 
 
 def book(
-    chapters: Mapping[str, str], *, spine: Sequence[str] | None = None, members: Mapping[str, str] | None = None
+    chapters: Mapping[str, str],
+    *,
+    spine: Sequence[str] | None = None,
+    members: Mapping[str, str] | None = None,
+    items: str = "",
 ) -> bytes:
-    """An EPUB of chapters, by the names of their files; ``spine`` is their order."""
-    items = "".join(
+    """An EPUB of chapters, by the names of their files; ``spine`` is their order, ``items`` are more of the manifest."""
+    items += "".join(
         f'<item id="{name}" href="{name.replace(" ", "%20")}" media-type="application/xhtml+xml"/>' for name in chapters
     )
     itemrefs = "".join(f'<itemref idref="{name}"/>' for name in (spine or chapters))

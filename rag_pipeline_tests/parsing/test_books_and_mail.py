@@ -36,6 +36,43 @@ class TestBooks:
         assert [section.heading_path for section in parsed.sections] == [("Fares",), ("Ports",)]
         assert (parsed.title, parsed.metadata) == ("The Ferry", {"author": "A. Writer", "lang": "en"})
 
+    @pytest.mark.parametrize("version", [2, 3])
+    def test_a_chapter_without_a_heading_has_that_of_the_contents(self, version: int) -> None:
+        body = "<html><body>{}</body></html>"
+        pages = {
+            "cover.xhtml": body.format("<img src='a.jpg'/>"),
+            "a.xhtml": chapter("Fares", "Adults pay."),
+            "b.xhtml": body.format("<p class='title'>The &amp;  Ports</p><p>North.</p>"),
+            "c.xhtml": body.format("<p>South.</p>"),
+            "c2.xhtml": body.format("<p>Further south.</p>"),
+        }
+        named = {"cover.xhtml": "Cover", "a.xhtml": "Of fares", "b.xhtml#top": "The &amp; Ports"}
+        if version == 3:
+            item, name = '<item id="nav" href="text/nav.xml" properties="nav"/>', "OPS/text/nav.xml"
+            listed = "".join(f'<li><a href="../{page}">{title}</a></li>' for page, title in named.items())
+            inner = '<ol><li><a href="../c.xhtml">The South</a></li></ol>'
+            contents = (
+                '<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops"><body>'
+                '<nav epub:type="landmarks"><ol><li><a href="../c2.xhtml">Start</a></li></ol></nav>'
+                f'<nav epub:type="toc"><ol>{listed[:-5]}{inner}</li></ol></nav></body></html>'
+            )
+        else:
+            item, name = '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>', "OPS/toc.ncx"
+            point = '<navPoint><navLabel><text>{}</text></navLabel><content src="{}"/>{}</navPoint>'
+            inner = point.format("The South", "c.xhtml", "")
+            points = [point.format(title, page, inner if "b.x" in page else "") for page, title in named.items()]
+            contents = f"<ncx xmlns='http://www.daisy.org/z3986/2005/ncx/'><navMap>{''.join(points)}</navMap></ncx>"
+        parsed = read(book(pages, items=item, members={name: contents}), "a.epub")
+        assert parsed.text == ("# Fares\n\nAdults pay.\n\nThe & Ports\n\nNorth.\n\n## The South\n\nSouth.\n\nFurther south.")
+        assert [section.heading_path for section in parsed.sections] == [
+            ("Fares",), ("The & Ports",), ("The & Ports", "The South"),
+        ]  # fmt: skip
+
+    def test_damaged_contents_take_nothing_from_a_book(self) -> None:
+        item = '<item id="nav" href="nav.xhtml" properties="nav"/>'
+        for members in ({}, {"OPS/nav.xhtml": "<html><nav"}):
+            assert "North." in read(book(CHAPTERS, items=item, members=members), "a.epub").text
+
     def test_a_missing_chapter_is_told(self) -> None:
         data = book({**CHAPTERS, "gone.xhtml": ""}, spine=["b.xhtml", "gone.xhtml"])
         parsed = read(data, "a.epub")

@@ -141,8 +141,19 @@ def test_what_is_no_text_is_refused_with_the_reason(data: bytes, reason: str) ->
         decode(data)
 
 
-def test_a_log_with_colours_and_a_file_that_ends_with_control_z_are_text() -> None:
-    assert decode(b"\x1b[32mINFO\x1b[0m ready\n" * 9)
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (b"\x1b[32mINFO\x1b[0m ready, \x1b[1;38;5;196mdisk\x1b[m \x1b[Kfull\n", "INFO ready, disk full\n"),
+        (b"N\bNA\bAM\bME\bE\n  _\bf_\bi_\bl_\be\n", "NAME\n  file\n"),
+        (b"see \x1b]8;;https://example.org\x1b\\the page\x1b]8;;\x1b\\\n", "see the page\n"),
+    ],
+)
+def test_what_was_written_for_a_terminal_is_read_without_its_signs(written: bytes, read: str) -> None:
+    assert decode(written * 9) == read * 9
+
+
+def test_a_file_that_ends_with_control_z_is_text() -> None:
     assert decode(b"short\x1a") == "short\x1a"
 
 

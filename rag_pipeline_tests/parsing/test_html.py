@@ -270,6 +270,10 @@ def test_hostile_pages_end_in_seconds_and_keep_their_text(page: str) -> None:
 
 
 class TestOtherPages:
+    def test_declarations_of_a_document_type_are_no_text(self) -> None:
+        page = '<!DOCTYPE html [<!ENTITY b "bee"> <!ENTITY % x SYSTEM "http://example.org/x">]><html><p>words</p></html>'
+        assert text(page) == "words"
+
     def test_empty_elements_of_xhtml_swallow_nothing(self) -> None:
         page = (
             '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="x"/></head>'

@@ -116,6 +116,7 @@ def test_a_document_under_a_name_that_promises_text_is_refused_as_misnamed(data:
         ),
         ("a.png", b"just words", "image by its name (.png), but the content does not look like one"),
         ("a.pdf", PAGE, "but the content looks like an HTML page, such as a server's error"),
+        ("a.csv", PAGE, "table by its name (.csv), but the content looks like an HTML page, such as a server's error"),
         ("a.eml", b"no head of a message", "e-mail message by its name (.eml), but the content does not look like one"),
         ("a.svg", b"<svg/>", "SVG image: files of this kind are not read"),
         ("a.pdf", b"", "empty file (0 bytes)"),

@@ -118,7 +118,12 @@ class TestLosses:
         damaged = Pdf().lines("first words").raw_page(b"no deflated data", entries="/Filter /FlateDecode")
         parsed = pdf(damaged.lines("third words").write())
         assert [section.page for section in parsed.sections] == [1, 3]
-        assert parsed.losses == ("page 2 cannot be read: its content cannot be decoded",)
+        assert parsed.losses == ("page 2 cannot be read: its content is damaged",)
+
+    @pytest.mark.parametrize("content", [b"BT /F1 12 Tf 50 700 Td (words that brea", b"BT \x01\xff (( ET"])
+    def test_a_page_whose_content_breaks_off_is_no_blank_page(self, content: bytes) -> None:
+        parsed = pdf(Pdf().lines("first words").raw_page(content).write())
+        assert parsed.losses == ("page 2 cannot be read: its content is damaged",)
 
     def test_pages_that_are_pictures_are_listed(self) -> None:
         parsed = pdf(Pdf().picture().lines("words that can be read").picture().picture().write())
@@ -164,7 +169,7 @@ class TestRefusals:
         notice = "If this message is not eventually replaced by the proper contents of the document"
         assert "XFA form" in reason(Pdf().lines("Please wait...", notice).write())
 
-    @pytest.mark.parametrize("content", [b"", b"q Q", b"  \n"])
+    @pytest.mark.parametrize("content", [b"", b"q Q", b"  \n", b"BT ET", b"BT /F1 12 Tf () Tj ET"])
     def test_a_file_of_blank_pages_says_so(self, content: bytes) -> None:
         assert reason(Pdf().raw_page(content).raw_page(content).write()) == "empty: all of its pages are blank"
 
