@@ -165,6 +165,16 @@ def test_each_corpus_chooses_its_executor(workspace: Workspace) -> None:
     assert executors == {"first": "in_process", "second": "multiprocess"}
 
 
+def test_assets_that_are_materialized_without_a_job_share_a_process(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.corpus()
+    monkeypatch.setenv("RAG_PIPELINE_CORPORA", str(workspace.corpora))
+    from rag_pipeline.definitions import definitions
+
+    assert definitions().resolve_implicit_global_asset_job_def().executor_def.name == "in_process"
+
+
 @pytest.mark.parametrize(
     ("error", "tried_before", "again"),
     [
