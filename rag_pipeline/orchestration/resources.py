@@ -87,6 +87,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     _contexts: dict[str, RefreshContext] = PrivateAttr(default_factory=dict)
     _watches: list[PoolWatch] = PrivateAttr(default_factory=list)
     _instance: dg.DagsterInstance | None = PrivateAttr(default=None)
+    _run: dg.DagsterRun | None = PrivateAttr(default=None)
     _log: dg.DagsterLogManager | None = PrivateAttr(default=None)
 
     def __init__(self, **values: Any) -> None:
@@ -95,7 +96,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Dagster calls this at the start of a run."""
-        self._instance = context.instance
+        self._instance, self._run = context.instance, context.run
         mark_process(context)
 
     def context(self, corpus: CorpusConfig, run_id: str, log: dg.DagsterLogManager | None = None) -> RefreshContext:
@@ -115,6 +116,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
             root = data_root(self.data) if self.data else self.stores.root()
             deployed = self.embedders.applied(corpus)
             check_apart(corpus, root)
+            self._tag_run(corpus)
             self._locks[corpus.name] = RefreshLock.acquire(CorpusStore(root, corpus.name), run_id, self.wait_seconds)
             self._contexts[corpus.name] = RefreshContext(
                 corpus=deployed,
@@ -130,6 +132,17 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
             if pool is not None and self._instance is not None and not self._instance.is_ephemeral:
                 self._watches.append(PoolWatch(self._instance, corpus.name, pool, run_id))
         return self._contexts[corpus.name]
+
+    def _tag_run(self, corpus: CorpusConfig) -> None:
+        """Note on a run of this corpus's assets alone that it is one, when no job of the corpus has.
+
+        The queue lets in no other run of the corpus then, and people find the run under the corpus.
+        """
+        run, instance = self._run, self._instance
+        if run is None or instance is None or instance.is_ephemeral or names.CORPUS_TAG in run.tags:
+            return
+        if run.asset_selection and all(key.path[-2:-1] == [corpus.name] for key in run.asset_selection):
+            instance.add_run_tags(run.run_id, names.run_tags(corpus.name, corpus.group))
 
     def _say(self, line: str) -> None:
         if self._log is not None:

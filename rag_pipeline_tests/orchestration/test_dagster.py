@@ -201,3 +201,26 @@ def test_the_events_of_a_run_tell_its_progress(workspace: Workspace, instance: d
     told = [entry.user_message for entry in instance.all_logs(outcome.run_id) if entry.dagster_event is None]
     assert any(line.startswith("docs/documents: 2 documents, 2 added") for line in told)
     assert any(line.startswith("docs/snapshot: snapshot 1 is served") for line in told)
+
+
+@pytest.mark.parametrize(("names_of_corpora", "tagged"), [(("docs",), "docs"), (("docs", "faq"), None)])
+def test_a_run_of_assets_without_a_job_is_one_of_their_corpus(
+    workspace: Workspace, instance: dg.DagsterInstance, names_of_corpora: tuple[str, ...], tagged: str | None
+) -> None:
+    corpora = []
+    for name in ("docs", "faq"):
+        workspace.corpus(name, yaml="source: {path: files}\ngroup: support\n", files=PAGES)
+        corpora.append(workspace.config(name))
+    job = build_definitions(corpora, settings(workspace)).resolve_implicit_global_asset_job_def()
+    selected = [dg.AssetKey([name, stage]) for name in names_of_corpora for stage in (names.DOCUMENTS, names.CHUNKS)]
+    quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    result = job.execute_in_process(
+        instance=instance,
+        asset_selection=selected,
+        run_config={**quiet, "execution": {"config": {"in_process": {}}}},
+    )
+    assert result.success
+    run = instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert run.tags.get(names.CORPUS_TAG) == tagged
+    assert run.tags.get(names.GROUP_TAG) == ("support" if tagged else None)
