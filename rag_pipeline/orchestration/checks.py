@@ -168,7 +168,7 @@ def _run_snapshot_check(
 ) -> dg.AssetCheckResult:
     settings: RefreshSettings = getattr(context.resources, names.SETTINGS_RESOURCE)
     with failures_for_people(settings, context.retry_number):
-        refresh = settings.context(corpus, context.run.run_id, context.log)
+        refresh = settings.reading_context(corpus, context.run.run_id)
         return _result(SNAPSHOT_CHECK, SNAPSHOT_CHECK.run(refresh), keys)
 
 

@@ -10,7 +10,6 @@ from pydantic import PrivateAttr
 
 from rag_pipeline.config import CorpusConfig, Deployment, data_root
 from rag_pipeline.index.lock import RefreshLock
-from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.dead_runs import mark_process
 from rag_pipeline.orchestration.pool_watch import PoolWatch
@@ -113,25 +112,36 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
         """
         self._log = log
         if corpus.name not in self._contexts:
-            root = data_root(self.data) if self.data else self.stores.root()
-            deployed = self.embedders.applied(corpus)
-            check_apart(corpus, root)
+            refresh = self._unlocked(corpus, run_id)
             self._tag_run(corpus)
-            self._locks[corpus.name] = RefreshLock.acquire(CorpusStore(root, corpus.name), run_id, self.wait_seconds)
-            self._contexts[corpus.name] = RefreshContext(
-                corpus=deployed,
-                data_root=root,
-                full=self.full,
-                allow_deletes=self.allow_deletes,
-                accept_drop=self.accept_drop,
-                removed=frozenset(self.removed),
-                run_id=run_id,
-                reporter=Several((listener.get(), Lines(self._say, _SECONDS_BETWEEN_EVENTS, always_end=True))),
-            )
+            self._locks[corpus.name] = RefreshLock.acquire(refresh.store, run_id, self.wait_seconds)
+            self._contexts[corpus.name] = refresh
             pool = names.pool_name(corpus.embedding.provider)
             if pool is not None and self._instance is not None and not self._instance.is_ephemeral:
                 self._watches.append(PoolWatch(self._instance, corpus.name, pool, run_id))
         return self._contexts[corpus.name]
+
+    def reading_context(self, corpus: CorpusConfig, run_id: str) -> RefreshContext:
+        """What a look at the store works with, which takes no lock and may so be had while a refresh is at work.
+
+        Raises:
+            ConfigError: the deployment's settings cannot be, or source and data root overlap.
+        """
+        return self._contexts.get(corpus.name) or self._unlocked(corpus, run_id)
+
+    def _unlocked(self, corpus: CorpusConfig, run_id: str) -> RefreshContext:
+        root = data_root(self.data) if self.data else self.stores.root()
+        check_apart(corpus, root)
+        return RefreshContext(
+            corpus=self.embedders.applied(corpus),
+            data_root=root,
+            full=self.full,
+            allow_deletes=self.allow_deletes,
+            accept_drop=self.accept_drop,
+            removed=frozenset(self.removed),
+            run_id=run_id,
+            reporter=Several((listener.get(), Lines(self._say, _SECONDS_BETWEEN_EVENTS, always_end=True))),
+        )
 
     def _tag_run(self, corpus: CorpusConfig) -> None:
         """Note on a run of this corpus's assets alone that it is one, when no job of the corpus has.

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.orchestration import RefreshSettings, build_corpus_definitions, build_definitions, names
 from rag_pipeline.orchestration.run import run_refresh
 from rag_pipeline.refresh import Silent
@@ -224,3 +225,22 @@ def test_a_run_of_assets_without_a_job_is_one_of_their_corpus(
     assert run is not None
     assert run.tags.get(names.CORPUS_TAG) == tagged
     assert run.tags.get(names.GROUP_TAG) == ("support" if tagged else None)
+
+
+def test_the_served_snapshot_can_be_looked_after_while_a_refresh_is_at_work(
+    workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    workspace.corpus(files=PAGES)
+    workspace.refresh()
+    check = dg.AssetCheckKey(dg.AssetKey(["docs", names.SNAPSHOT]), names.SNAPSHOT_IS_WHOLE)
+    alone = dg.define_asset_job("look", dg.AssetSelection.checks(check), executor_def=dg.in_process_executor)
+    corpus = build_definitions([workspace.config()], settings(workspace))
+    job = dg.Definitions.merge(corpus, dg.Definitions(jobs=[alone])).resolve_job_def("look")
+    quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    lock = RefreshLock.acquire(workspace.context().store, "a refresh")
+    try:
+        result = job.execute_in_process(instance=instance, run_config=quiet, raise_on_error=False)
+    finally:
+        lock.release()
+    (found,) = evaluations(instance, result.run_id)
+    assert found.passed
