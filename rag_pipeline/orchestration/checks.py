@@ -15,6 +15,7 @@ from rag_pipeline.config import CorpusConfig
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.failures import failures_for_people
 from rag_pipeline.orchestration.keys import CorpusKeys
+from rag_pipeline.orchestration.markup import escaped
 from rag_pipeline.orchestration.resources import RefreshSettings
 from rag_pipeline.refresh import RefreshContext
 from rag_pipeline.refresh.checks import (
@@ -179,6 +180,6 @@ def _result(check: Check, outcome: CheckOutcome, keys: CorpusKeys) -> dg.AssetCh
         check_name=check.name,
         passed=outcome.passed,
         severity=dg.AssetCheckSeverity.ERROR if serious else dg.AssetCheckSeverity.WARN,
-        description=outcome.description,
+        description=escaped(outcome.description),
         metadata=dict(outcome.numbers),
     )

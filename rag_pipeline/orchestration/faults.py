@@ -9,6 +9,7 @@ import dagster as dg
 from rag_pipeline.corpus_files import FaultyCorpus
 from rag_pipeline.hashing import text_hash
 from rag_pipeline.orchestration import names
+from rag_pipeline.orchestration.markup import escaped
 
 
 def build_fault_definitions(faulty: Sequence[FaultyCorpus], key_prefix: tuple[str, ...] = ()) -> dg.Definitions:
@@ -63,7 +64,7 @@ def _evaluation(key: dg.AssetKey, corpus: FaultyCorpus) -> dg.AssetCheckEvaluati
         check_name=names.CORPUS_FILE_IS_VALID,
         passed=False,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=corpus.reason,
+        description=escaped(corpus.reason),
     )
 
 
