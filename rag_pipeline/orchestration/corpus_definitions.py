@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import dagster as dg
 
@@ -17,20 +17,20 @@ from rag_pipeline.orchestration.changes import Watched, build_changes_sensor
 from rag_pipeline.orchestration.checks import build_snapshot_check
 from rag_pipeline.orchestration.faults import build_fault_definitions
 from rag_pipeline.orchestration.groups import build_group_definitions
-from rag_pipeline.orchestration.keys import CorpusKeys
+from rag_pipeline.orchestration.keys import CorpusKeys, KeyPrefix, parts_of
 from rag_pipeline.orchestration.resources import RefreshSettings
 from rag_pipeline.orchestration.source import source_spec
 
 _log = logging.getLogger("rag_pipeline.orchestration")
 
 
-def build_corpus_definitions(corpus: CorpusConfig, key_prefix: Sequence[str] = ()) -> dg.Definitions:
+def build_corpus_definitions(corpus: CorpusConfig, key_prefix: KeyPrefix = ()) -> dg.Definitions:
     """The definitions of one corpus, without resources: merge them with some that give `refresh_settings`.
 
     Args:
         key_prefix: comes before the corpus's name in the keys of its assets.
     """
-    definitions, watched = _refreshing(corpus, tuple(key_prefix))
+    definitions, watched = _refreshing(corpus, parts_of(key_prefix))
     if not corpus.schedule.on_change:
         return definitions
     sensor = build_changes_sensor([watched], f"{names.CHANGES_SENSOR}_{corpus.name}")
@@ -41,7 +41,7 @@ def build_definitions(
     corpora: Iterable[CorpusConfig],
     settings: RefreshSettings | None = None,
     faulty: Iterable[FaultyCorpus] = (),
-    key_prefix: Sequence[str] = (),
+    key_prefix: KeyPrefix = (),
 ) -> dg.Definitions:
     """All corpora, the settings that they share, one sensor for their sources, and jobs for their groups.
 
@@ -57,7 +57,7 @@ def build_definitions(
     left_out = list(faulty)
     for corpus in corpora:
         try:
-            definitions, watched = _refreshing(corpus, tuple(key_prefix))
+            definitions, watched = _refreshing(corpus, parts_of(key_prefix))
         except dg.DagsterError as error:
             # What Dagster refuses and the configuration let pass is this corpus's fault alone.
             left_out.append(FaultyCorpus(corpus.folder, f"{corpus.file}: Dagster refuses it: {error}"))
@@ -70,7 +70,7 @@ def build_definitions(
     if on_change:
         parts.append(dg.Definitions(sensors=[build_changes_sensor(on_change, names.CHANGES_SENSOR)]))
     parts.append(build_group_definitions([watched.corpus for watched in sound], [watched.job for watched in sound]))
-    parts.append(build_fault_definitions(left_out, tuple(key_prefix)))
+    parts.append(build_fault_definitions(left_out, parts_of(key_prefix)))
     merged = dg.Definitions.merge(*parts)
     _check_job_names(merged)
     return merged

@@ -50,15 +50,14 @@ class Embedders(dg.ConfigurableResource):  # type: ignore[type-arg]
     tokens_per_minute: int | None = None
 
     def applied(self, corpus: CorpusConfig) -> CorpusConfig:
-        """The corpus as it is refreshed in this deployment."""
-        return Deployment(
-            provider=self.provider,
-            usd_per_refresh=self.usd_per_refresh,
-            tokens_per_refresh=self.tokens_per_refresh,
-            concurrency=self.concurrency,
-            requests_per_minute=self.requests_per_minute,
-            tokens_per_minute=self.tokens_per_minute,
-        ).applied(corpus)
+        """The corpus as it is refreshed in this deployment.
+
+        Raises:
+            ConfigError: a value cannot be; the message names the field.
+        """
+        values = {name: getattr(self, name) for name in Deployment.model_fields}
+        called = {name: f"{type(self).__name__}.{name}" for name in values}
+        return Deployment.of(values, called).applied(corpus)
 
 
 class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
