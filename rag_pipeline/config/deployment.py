@@ -38,9 +38,8 @@ class Deployment(BaseModel):
         Raises:
             ConfigError: a variable has a value that cannot be; the message names it.
         """
-        return cls.of(
-            {field: os.environ.get(name) or None for field, name in DEPLOYMENT_VARIABLES.items()}, DEPLOYMENT_VARIABLES
-        )
+        values = {field: os.environ.get(name) or None for field, name in DEPLOYMENT_VARIABLES.items()}
+        return cls.of(values, DEPLOYMENT_VARIABLES)
 
     @classmethod
     def of(cls, values: Mapping[str, Any], called: Mapping[str, str]) -> Self:
