@@ -20,4 +20,6 @@ def definitions() -> dg.Definitions:
     strict = bool(os.environ.get(STRICT_VARIABLE))
     corpora, faulty = (load_corpora(root), []) if strict else load_sound_corpora(root)
     executor = dg.Definitions(executor=dg.in_process_executor)
-    return dg.Definitions.merge(build_definitions(corpora, faulty=faulty), build_upkeep_definitions(), executor)
+    return dg.Definitions.merge(
+        build_definitions(corpora, faulty=faulty, strict=strict), build_upkeep_definitions(), executor
+    )

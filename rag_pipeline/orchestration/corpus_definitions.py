@@ -42,25 +42,31 @@ def build_definitions(
     settings: RefreshSettings | None = None,
     faulty: Iterable[FaultyCorpus] = (),
     key_prefix: KeyPrefix = (),
+    strict: bool = False,
 ) -> dg.Definitions:
     """All corpora, the settings that they share, one sensor for their sources, and jobs for their groups.
 
     Args:
         faulty: corpora whose files cannot be used. Each is shown as an asset whose check has failed.
         key_prefix: comes before the corpus's name in the keys of all assets.
+        strict: a corpus that Dagster cannot show is an error, and not one more that is shown as faulty.
 
     Raises:
-        ConfigError: two jobs would have the same name.
+        ConfigError: two corpora have the same name, or with ``strict`` as said there.
     """
+    corpora = list(corpora)
+    _check_names(corpora)
     parts = [dg.Definitions(resources={names.SETTINGS_RESOURCE: settings or RefreshSettings()})]
     sound: list[Watched] = []
     left_out = list(faulty)
+    groups = {names.ALL_CORPORA_JOB, *(names.group_job_name(corpus.group) for corpus in corpora if corpus.group is not None)}
     for corpus in corpora:
         try:
-            definitions, watched = _refreshing(corpus, parts_of(key_prefix))
-        except dg.DagsterError as error:
-            # What Dagster refuses and the configuration let pass is this corpus's fault alone.
-            left_out.append(FaultyCorpus(corpus.folder, f"{corpus.file}: Dagster refuses it: {error}"))
+            definitions, watched = _checked(corpus, parts_of(key_prefix), groups)
+        except ConfigError as error:
+            if strict:
+                raise
+            left_out.append(FaultyCorpus(corpus.folder, str(error)))
         else:
             parts.append(definitions)
             sound.append(watched)
@@ -71,9 +77,28 @@ def build_definitions(
         parts.append(dg.Definitions(sensors=[build_changes_sensor(on_change, names.CHANGES_SENSOR)]))
     parts.append(build_group_definitions([watched.corpus for watched in sound], [watched.job for watched in sound]))
     parts.append(build_fault_definitions(left_out, parts_of(key_prefix)))
-    merged = dg.Definitions.merge(*parts)
-    _check_job_names(merged)
-    return merged
+    return dg.Definitions.merge(*parts)
+
+
+def _checked(corpus: CorpusConfig, key_prefix: tuple[str, ...], groups: set[str]) -> tuple[dg.Definitions, Watched]:
+    """What the corpus gives, when nothing is wrong with it that its file alone does not show.
+
+    Args:
+        groups: the jobs that refresh several corpora.
+
+    Raises:
+        ConfigError: its job would be called like one of those, or Dagster refuses what corpus.yaml says.
+    """
+    job = names.job_name(corpus.name)
+    if job in groups:
+        raise ConfigError(
+            f"{corpus.file}: its job would be called {job}, as the one that refreshes several corpora is; rename the "
+            "corpus's folder or the group"
+        )
+    try:
+        return _refreshing(corpus, key_prefix)
+    except dg.DagsterError as error:
+        raise ConfigError(f"{corpus.file}: Dagster refuses it: {error}") from None
 
 
 def _refreshing(corpus: CorpusConfig, key_prefix: tuple[str, ...]) -> tuple[dg.Definitions, Watched]:
@@ -115,11 +140,7 @@ def _executor(corpus: CorpusConfig) -> dg.ExecutorDefinition:
     return dg.in_process_executor
 
 
-def _check_job_names(definitions: dg.Definitions) -> None:
-    counted = Counter(job.name for job in definitions.jobs or ())
-    for name, count in counted.items():
+def _check_names(corpora: Iterable[CorpusConfig]) -> None:
+    for name, count in Counter(corpus.name for corpus in corpora).items():
         if count > 1:
-            raise ConfigError(
-                f"{count} jobs would be called {name}: a corpus has the name of a group's job without `refresh_`; rename "
-                "the corpus's folder or the group"
-            )
+            raise ConfigError(f"{count} corpora are called {name}: their jobs and stores would be the same")

@@ -41,7 +41,7 @@ def _asset(key: dg.AssetKey, corpus: FaultyCorpus) -> dg.AssetsDefinition:
         kinds={"yaml"},
         description=(
             f"**The corpus `{corpus.folder.name}` is left out until its corpus.yaml is mended.** Its served snapshot stays "
-            f"as it is. Mend the file and reload the code location.\n\n```text\n{corpus.reason}\n```"
+            f"as it is. Mend the file and reload the code location.\n\n{_listed(corpus.reason)}"
         ),
         metadata={"dagster/uri": str(corpus.folder / "corpus.yaml")},
         check_specs=[
@@ -56,6 +56,11 @@ def _asset(key: dg.AssetKey, corpus: FaultyCorpus) -> dg.AssetsDefinition:
         raise dg.Failure(description=corpus.reason, allow_retries=False)
 
     return body
+
+
+def _listed(reason: str) -> str:
+    """Each fault as a point of a list, whose lines the UI breaks."""
+    return "\n".join(f"- {escaped(line)}" for line in reason.splitlines())
 
 
 def _evaluation(key: dg.AssetKey, corpus: FaultyCorpus) -> dg.AssetCheckEvaluation:
