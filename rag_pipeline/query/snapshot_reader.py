@@ -34,6 +34,7 @@ from rag_pipeline.query.rankings import Rankings, arm_places, continued, fused_p
 from rag_pipeline.query.rerank import Reranked, Reranking, as_fused
 from rag_pipeline.query.rerank import rerank as rerank_results
 from rag_pipeline.reranking import chosen
+from rag_pipeline.wording import counted
 
 _CANDIDATES_PER_ARM = 100
 """How deep each arm looks at the least; a larger ``k`` looks as deep as ``k``."""
@@ -143,7 +144,9 @@ class SnapshotReader:
         with damage_as_store_error(table.name):
             loaded = table.search().select(columns).with_row_id(True).to_arrow()
         if loaded.num_rows != rows:
-            raise StoreError(f"{self._name()}: the manifest names {rows} chunks, the vector table holds {loaded.num_rows}")
+            raise StoreError(
+                f"{self._name()}: the manifest names {counted(rows, 'chunk')}, the vector table holds {loaded.num_rows}"
+            )
         self._row_ids: npt.NDArray[np.uint64] = loaded["_rowid"].to_numpy()
         self._chunk_ids: pa.Array = loaded["chunk_id"].combine_chunks()
         self.groups = TextGroups(

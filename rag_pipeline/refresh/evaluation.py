@@ -28,6 +28,7 @@ from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.fusion_record import FusionRecord, fusion_record_of, write_fusion_record
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import EvaluationReport
+from rag_pipeline.wording import counted
 
 _DRIFT = 0.05
 """While less than this part of a corpus has changed, its known items are not asked again: they would find the same, and
@@ -101,7 +102,7 @@ def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
         context.reporter.begin(context.corpus.name, "evaluation", 0, "searches")
     results = known.results
     judgement = _judge(context, candidate, known)
-    context.reporter.end(f"{results.queries} queries, {asked} searches")
+    context.reporter.end(f"{counted(results.queries, 'query')}, {counted(asked, 'search')}")
     return EvaluationReport(
         kind=results.kind,
         query_set=results.query_set,
