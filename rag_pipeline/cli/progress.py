@@ -48,7 +48,7 @@ class TerminalProgress:
         if meter is None:
             return
         meter.advance(amount, note, size, failures)
-        figures = f"{meter.unit}, {meter.rate:,.0f}/s"
+        figures = f"{meter.unit}, {meter.readable_rate}/s"
         if meter.total_bytes:
             figures += f", {readable_bytes(meter.done_bytes)} of {readable_bytes(meter.total_bytes)}"
         self._progress.update(

@@ -112,13 +112,32 @@ class Lease:
 
     def _write(self, content: Mapping[str, Any]) -> None:
         data = json.dumps(content).encode()
+        try:
+            self._put(data)
+        except ObjectChangedError:
+            # A write whose answer was lost, or that could not be looked at afterwards, is ours all the same.
+            version = self._own_version()
+            if self._version is None or version is None:
+                raise
+            self._version = version
+            self._put(data)
+        written, self._version = self._file.read_version()
+        if written != data:
+            raise ObjectChangedError(str(self._file))
+
+    def _own_version(self) -> ObjectVersion | None:
+        """The version that is there, if this holder wrote it."""
+        try:
+            data, version = self._file.read_version()
+            return version if json.loads(data)["id"] == self._owner["id"] else None
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def _put(self, data: bytes) -> None:
         if self._version is None:
             self._file.create(data)
         else:
             self._file.replace(data, self._version)
-        written, self._version = self._file.read_version()
-        if written != data:
-            raise ObjectChangedError(str(self._file))
 
     def _until(self) -> str:
         return (datetime.now(timezone.utc) + timedelta(seconds=_LEASE_SECONDS)).isoformat()

@@ -21,6 +21,10 @@ ARCHIVE_ERRORS = (zipfile.BadZipFile, OSError, ValueError, RuntimeError, NotImpl
 """What `zipfile` raises on damaged archives; NotImplementedError is for methods of compression that it does not know."""
 
 
+class DamagedMemberError(ParseError):
+    """One member cannot be unpacked; others may."""
+
+
 class Archive:
     """A ZIP container whose members are read as far as they may be.
 
@@ -58,7 +62,7 @@ class Archive:
             with self._file.open(member) as file:
                 data = file.read(most + 1)
         except ARCHIVE_ERRORS as error:
-            raise ParseError(f"damaged or truncated: {name} cannot be unpacked ({error})") from error
+            raise DamagedMemberError(f"damaged or truncated: {name} cannot be unpacked ({error})") from error
         if len(data) > most:
             raise ParseError(f"zip bomb: {name} unpacks to more than {most // 1024**2} MB")
         self._left -= len(data)
@@ -76,11 +80,22 @@ class Archive:
         except (ElementTree.ParseError, ValueError, LookupError) as error:
             raise ParseError(f"damaged: {name} is no XML ({error})") from error
 
-    def copy(self, wanted: Callable[[str], bool], changed: Callable[[str, bytes], bytes]) -> bytes:
-        """A container with the same members, each read within bounds and changed; those not wanted are left empty."""
+    def copy(self, wanted: Callable[[str], bool], changed: Callable[[str, bytes], bytes]) -> tuple[bytes, list[str]]:
+        """A container with the same members, each read within bounds and changed; those not wanted are left empty.
+
+        Returns:
+            It, and the names of wanted members that are left empty, too, because they cannot be unpacked.
+        """
         buffer = io.BytesIO()
+        damaged: list[str] = []
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as copy:
             for name, member in self.names.items():
-                if not member.is_dir():
-                    copy.writestr(name, changed(name, self.read(name)) if wanted(name) else b"")
-        return buffer.getvalue()
+                if member.is_dir():
+                    continue
+                data = b""
+                try:
+                    data = changed(name, self.read(name)) if wanted(name) else b""
+                except DamagedMemberError:
+                    damaged.append(name)
+                copy.writestr(name, data)
+        return buffer.getvalue(), damaged

@@ -86,6 +86,16 @@ class TextBuilder:
         """How many blocks there are so far."""
         return (len(self._parts) + 1) // 2
 
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What was noted as lost so far."""
+        return tuple(self._losses)
+
+    @property
+    def length(self) -> int:
+        """How many characters there are so far."""
+        return self._length
+
     def build(self, media_type: str, title: str | None, metadata: dict[str, Any]) -> Parsed:
         """The document.
 
@@ -94,7 +104,7 @@ class TextBuilder:
         """
         text = "".join(self._parts)
         if not text.strip():
-            raise ParseError(ONLY_MARKUP)
+            raise ParseError(f"damaged: {self._losses[0]}" if self._losses else ONLY_MARKUP)
         return Parsed(
             text=text,
             media_type=media_type,

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 
 from rag_pipeline.contracts import Parsed
+from rag_pipeline.errors import ParseError
 from rag_pipeline.parsing.builder import TextBuilder
 from rag_pipeline.parsing.tables import without_captions
 
@@ -31,6 +32,8 @@ def parse_delimited(text: str, suffix: str) -> Parsed:
         delimiter, text = said[1], text[said.end() :]
     builder = TextBuilder()
     captions, table = without_captions(_rows(text, delimiter))
+    if not table:
+        raise ParseError("all of its cells are empty")
     for caption in captions:
         builder.block(caption)
     builder.rows(table)
@@ -53,7 +56,7 @@ def _delimiter(text: str, usual: str) -> str:
 def _rows(text: str, delimiter: str) -> list[list[str]]:
     csv.field_size_limit(_LONGEST_FIELD)
     lines = text.count("\n") + 1
-    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True))
     if any(cell.count("\n") > max(20, lines // 10) for row in rows for cell in row):
         # A quotation mark that is never closed has swallowed rows.
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=csv.QUOTE_NONE))

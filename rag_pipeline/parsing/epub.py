@@ -13,12 +13,14 @@ from rag_pipeline.parsing.archives import Archive
 from rag_pipeline.parsing.builder import TextBuilder
 from rag_pipeline.parsing.encoding import decode
 from rag_pipeline.parsing.html import as_html, write_html
+from rag_pipeline.parsing.reasons import ONLY_PICTURES
 
 MEDIA_TYPE = "application/epub+zip"
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _FONT_MANGLING = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+_PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".svg")
 _CHAPTER_TYPES = frozenset({"application/xhtml+xml", "text/html", "text/x-oeb1-document"})
 
 
@@ -46,6 +48,8 @@ def parse_epub(data: bytes) -> Parsed:
             builder.loss(f"chapter {name} cannot be read: {error}")
             continue
         write_html(as_html(page), builder)
+    if not builder.blocks and not builder.losses and any(name.lower().endswith(_PICTURES) for name in archive.names):
+        raise ParseError(ONLY_PICTURES)
     metadata = {"author": ", ".join(_texts(package, "creator")), "lang": next(_texts(package, "language"), "")}
     title = next(_texts(package, "title"), None)
     return builder.build(MEDIA_TYPE, title, {name: value for name, value in metadata.items() if value})
@@ -66,7 +70,7 @@ def _package_path(archive: Archive) -> str:
 def _spine(package: Element, folder: str) -> Iterator[str]:
     """Names of the chapters in reading order; all of the manifest where there is no spine."""
     manifest = {
-        item.get("id"): posixpath.normpath(posixpath.join(folder, unquote(item.get("href") or "")))
+        item.get("id"): posixpath.normpath(posixpath.join(folder, _path(item.get("href") or "")))
         for item in _elements(package, "item")
         if (item.get("media-type") or "").lower() in _CHAPTER_TYPES
         or (item.get("href") or "").lower().endswith((".xhtml", ".html", ".htm"))
@@ -78,6 +82,11 @@ def _spine(package: Element, folder: str) -> Iterator[str]:
         if chapter is not None and chapter not in seen:
             seen.add(chapter)
             yield chapter
+
+
+def _path(address: str) -> str:
+    """The path that an address names, without the place within it."""
+    return unquote(address.partition("#")[0])
 
 
 def _encrypted(archive: Archive) -> set[str]:

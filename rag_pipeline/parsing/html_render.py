@@ -32,6 +32,7 @@ _LINE_NUMBERS = re.compile(
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight)-([\w+#.-]+)")
 _NO_LANGUAGES = frozenset({"default", "none", "plaintext", "text"})
 _PRESERVED = re.compile(r"white-space\s*:\s*(?:pre|break-spaces)(?!-line)", re.IGNORECASE)
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
 _SOFT_HYPHEN = "\u00ad"
 
 
@@ -88,8 +89,8 @@ class _Renderer:
         self._content = content
         self._builder = builder
         self._lines: list[list[str]] = [[]]  # of the block at hand
-        self._list_depth = 0
-        self._bullet_due = False
+        self._next_numbers: list[int | None] = []  # of the lists around, None for those with bullets
+        self._sign_due = ""
 
     def run(self) -> None:
         tree = self._tree
@@ -113,7 +114,7 @@ class _Renderer:
                 index = tree.ends[index]
                 continue
             elif name in _BLOCKS:
-                self._open(name)
+                self._open(index, name)
                 opened.append(index)
             index += 1
         self._flush()
@@ -140,21 +141,25 @@ class _Renderer:
             return True
         return False
 
-    def _open(self, name: str) -> None:
+    def _open(self, index: int, name: str) -> None:
         self._flush()
         if name in _LISTS:
-            self._list_depth += 1
-            self._bullet_due = False
+            self._next_numbers.append(_whole_number(self._tree.attribute(index, "start"), 1) if name == "ol" else None)
+            self._sign_due = ""
         elif name == "li":
-            self._bullet_due = True
+            self._sign_due = "- "
+            if self._next_numbers and (number := self._next_numbers[-1]) is not None:
+                number = _whole_number(self._tree.attribute(index, "value"), number)
+                self._next_numbers[-1] = number + 1
+                self._sign_due = f"{number}. "
 
     def _close(self, index: int) -> None:
         self._flush()
         name = self._tree.names[index]
         if name in _LISTS:
-            self._list_depth -= 1
+            self._next_numbers.pop()
         elif name == "li":
-            self._bullet_due = False
+            self._sign_due = ""
 
     def _flush(self) -> None:
         """Write the block at hand, its white space collapsed and its ``<br>`` as line ends."""
@@ -168,14 +173,14 @@ class _Renderer:
             lines.pop(0)
         if not lines:
             return
-        in_list = self._list_depth > 0 or self._bullet_due
+        in_list = bool(self._next_numbers or self._sign_due)
         if in_list:
-            depth = max(1, min(self._list_depth, _DEEPEST_INDENT))
-            first = "  " * (depth - 1) + "- " if self._bullet_due else "  " * depth
+            depth = max(1, min(len(self._next_numbers), _DEEPEST_INDENT))
+            first = "  " * (depth - 1) + (self._sign_due or "  ")
             text = first + ("\n" + "  " * depth).join(lines)
         else:
             text = "\n".join(lines)
-        self._bullet_due = False
+        self._sign_due = ""
         self._builder.block(re.sub(r"\n\s*\n\s*\n", "\n\n", text), tight=in_list)
 
     def _verbatim_text(self, index: int) -> str:
@@ -218,7 +223,9 @@ class _Renderer:
         tree = self._tree
         if tree.attribute(index, "role") in _LAYOUT_ROLES:
             return False
-        if tree.first_below(index, HEADINGS | _VERBATIM | {"table"}) is not None:
+        if tree.first_below(index, HEADINGS | {"table"}) is not None:
+            return False
+        if tree.first_below(index, {"th"}) is None and tree.first_below(index, _VERBATIM) is not None:
             return False
         cells = most_cells = 0
         for place in range(index + 1, tree.ends[index]):
@@ -258,6 +265,10 @@ class _Renderer:
     def _span(self, index: int, name: str) -> int:
         span = self._tree.attribute(index, name).strip()
         return min(max(int(span), 1), _MOST_SPANNED) if span.isdecimal() else 1
+
+
+def _whole_number(text: str, default: int) -> int:
+    return int(text) if _WHOLE_NUMBER.fullmatch(text.strip()) else default
 
 
 def _collapsed(text: str) -> str:

@@ -13,6 +13,7 @@ _NEVER_TEXT = frozenset({
     "head", "script", "style", "template", "noscript", "noframes", "noembed", "iframe", "object", "applet", "embed",
     "svg", "canvas", "audio", "video", "map", "select", "option", "optgroup", "datalist", "button", "input",
     "progress", "meter", "annotation", "annotation-xml",
+    "rt", "rp", "rtc",  # readings beside the characters of a word would part them
 })  # fmt: skip
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _NO_ATTRIBUTES: Mapping[str, str | None] = {}

@@ -24,6 +24,8 @@ MAILBOX_TYPE = "application/mbox"
 
 _SHOWN = ("From", "To", "Cc", "Date")
 _DEEPEST = 10
+_STUB = 4
+"""A plain text is read where the HTML beside it has no more than so many times its length."""
 _ENCRYPTED_TYPES = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"})
 _TEXTS = frozenset({"text/plain", "text/html", "text/calendar", "text/rfc822-headers", "message/delivery-status"})
 _OF_MESSAGES = frozenset({"message/rfc822", "message/delivery-status"})
@@ -140,13 +142,24 @@ def _parts(part: EmailMessage) -> Iterator[EmailMessage]:
 
 
 def _form_to_read(forms: Sequence[list[EmailMessage]]) -> list[EmailMessage] | None:
-    """Of several forms of a text the plain one, unless it is blank, else HTML, else the first that has text."""
+    """Of several forms of a text the plain one, unless it only says that there is another one, else HTML, else the first."""
     texts = [form for form in forms if any(_text(part).strip() for part in form if not _is_attached(part))]
-    for wanted in ("text/plain", "text/html", ""):
-        for form in texts:
-            if any(part.get_content_type().startswith(wanted) for part in form):
-                return form
-    return None
+    plain, html = (next((form for form in texts if _has(form, kind)), None) for kind in ("text/plain", "text/html"))
+    if plain is not None and html is not None and _length(html) > _STUB * _length(plain):
+        return html
+    return plain or html or next(iter(texts), None)
+
+
+def _has(form: Sequence[EmailMessage], kind: str) -> bool:
+    return any(part.get_content_type() == kind for part in form)
+
+
+def _length(form: Sequence[EmailMessage]) -> int:
+    builder = TextBuilder()
+    for part in form:
+        if not _is_attached(part):
+            _write_body(part, builder)
+    return builder.length
 
 
 def _is_attached(part: EmailMessage) -> bool:
@@ -183,9 +196,16 @@ def _text(part: EmailMessage) -> str:
     payload = part.get_payload(decode=True)
     if not isinstance(payload, bytes):
         return ""
-    if _header(part, "Content-Transfer-Encoding").lower() == "base64" and _BASE64.fullmatch(payload):
-        payload = base64.b64decode(b"".join(payload.split())[: -1 or None])  # cut off within a group of four
+    packed = part.get_payload()
+    if _header(part, "Content-Transfer-Encoding").lower() == "base64" and payload == str(packed).encode("ascii", "replace"):
+        payload = _unpacked(payload)  # the library gives up what is cut off within a group of four
     return _decoded(payload, part.get_content_charset(), html=part.get_content_subtype() == "html")
+
+
+def _unpacked(payload: bytes) -> bytes:
+    """Base 64 as far as it is whole; what is not base 64 at all, as it stands."""
+    letters = b"".join(payload.split())
+    return base64.b64decode(letters[: len(letters) // 4 * 4]) if _BASE64.fullmatch(payload) else payload
 
 
 def _decoded(data: bytes, charset: str | None, *, html: bool = False) -> str:

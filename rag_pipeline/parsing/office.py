@@ -18,6 +18,9 @@ SLIDES_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.pres
 
 _WITHOUT_TEXT = ("media/", "fonts/", "embeddings/", "vbaProject", "thumbnail")
 _RUBY = re.compile(rb"<w:ruby>(?:(?!</w:ruby>).)*?<w:rubyBase>(.*?)</w:rubyBase>\s*</w:ruby>", re.DOTALL)
+_UNREADABLE = re.compile(r'\[unreadable slide "[^"]*": (.*)\]', re.DOTALL)
+"""What office-oxide has in place of a slide that it cannot read."""
+_NAMED = 3
 _DEEPEST_INDENT = 8
 _LONGEST_TITLE = 120
 _Node = Mapping[str, Any]
@@ -29,8 +32,8 @@ def parse_word(data: bytes) -> Parsed:
     Raises:
         ParseError: it is damaged, or holds no text.
     """
-    tree = _tree(data, "docx")
     builder = TextBuilder()
+    tree = _tree(data, "docx", builder)
     writer = _Writer(builder)
     sections = tree.get("sections") or []
     writer.repeated(
@@ -52,14 +55,18 @@ def parse_slides(data: bytes) -> Parsed:
     Raises:
         ParseError: it is damaged, or holds no text.
     """
-    tree = _tree(data, "pptx")
     builder = TextBuilder()
+    tree = _tree(data, "pptx", builder)
     pictures: list[int] = []
+    unreadable: dict[int, str] = {}
     for number, slide in enumerate(tree.get("sections") or (), 1):
         builder.page(number)
         writer = _Writer(builder, heading_level=1)
-        elements = list(slide.get("elements") or ())
+        elements = _from_the_left(slide.get("elements") or ())
         notes = slide.get("speaker_notes") or ()
+        if len(elements) == 1 and (found := _UNREADABLE.fullmatch(_text_of(elements[0]).strip())) is not None:
+            unreadable[number] = found[1]
+            continue
         if not any(_text_of(element).strip() for element in (*elements, *notes)):
             if elements:
                 pictures.append(number)
@@ -70,20 +77,50 @@ def parse_slides(data: bytes) -> Parsed:
         if any(map(_text_of, notes)):
             builder.block("Notes:")
             writer.blocks(notes)
-    if pictures and not builder.blocks:
+    if pictures and not unreadable and not builder.blocks:
         raise ParseError(ONLY_PICTURES)
+    if unreadable:
+        builder.loss(f"{pages_phrase(list(unreadable))} cannot be read: {next(iter(unreadable.values()))}")
     if pictures:
         builder.loss(f"{pages_phrase(pictures)}: pictures without text")
     return builder.build(SLIDES_TYPE, _title(tree, None), _metadata(tree))
 
 
-def _tree(data: bytes, kind: Any) -> _Node:
+def _from_the_left(elements: Sequence[_Node]) -> list[_Node]:
+    """What stands on a slide, of boxes side by side the left one first; they come with the higher one first."""
+    ordered: list[_Node] = []
+    beside: list[_Node] = []
+    for element in (*elements, {}):
+        if beside and not _is_beside(beside[0], element):
+            ordered += sorted(beside, key=lambda box: (box["x_emu"], box["y_emu"]))
+            beside = []
+        if "y_emu" in element and "x_emu" in element:
+            beside.append(element)
+        elif element:
+            ordered.append(element)
+    return ordered
+
+
+def _is_beside(first: _Node, second: _Node) -> bool:
+    """Whether half of the lower one of two boxes is at the height of the other."""
+    if "y_emu" not in second or "x_emu" not in second:
+        return False
+    height, other = (int(box.get("height_emu") or 0) for box in (first, second))
+    shared: int = min(first["y_emu"] + height, second["y_emu"] + other) - max(first["y_emu"], second["y_emu"])
+    return shared > min(height, other) / 2
+
+
+def _tree(data: bytes, kind: Any, builder: TextBuilder) -> _Node:
+    """The document as office-oxide has it. Parts that cannot be unpacked are noted as lost."""
     try:
         from office_oxide import Document, OfficeOxideError
     except ImportError:
         raise MissingExtraError("office-oxide", "pipeline", "Reading Word and PowerPoint documents") from None
     # Pictures would come as text in base 64. What is copied has been unpacked within bounds.
-    data = Archive(data).copy(lambda name: not any(part in name for part in _WITHOUT_TEXT), _without_ruby)
+    data, damaged = Archive(data).copy(lambda name: not any(part in name for part in _WITHOUT_TEXT), _without_ruby)
+    if damaged:
+        more = f" and {len(damaged) - _NAMED} more parts" if len(damaged) > _NAMED else ""
+        builder.loss(f"{', '.join(damaged[:_NAMED])}{more} cannot be unpacked")
     try:
         with Document.from_bytes(data, kind) as document:
             tree: _Node = document.to_ir()
@@ -135,7 +172,7 @@ def _text_of(node: _Node) -> str:
         case "image":
             return f" {node.get('alt_text') or ''} "
         case "table":
-            return "\n".join(" | ".join(cells) for cells in _grid(node))
+            return "\n".join(", ".join(filter(None, cells)) for cells in _grid(node))
         case "list":
             return "\n".join(_text_of(child) for item in node.get("items") or () for child in _parts(item))
     children = [_text_of(child) for child in node.get("content") or ()]
@@ -202,7 +239,7 @@ class _Writer:
 
     def _list(self, node: _Node, depth: int) -> None:
         indent = "  " * min(depth, _DEEPEST_INDENT)
-        for number, item in enumerate(node.get("items") or (), 1):
+        for number, item in enumerate(node.get("items") or (), int(node.get("start_number") or 1)):
             sign = f"{number}." if node.get("ordered") else "-"
             for child in _parts(item):
                 if child.get("type") in ("list", "table", "text_box"):

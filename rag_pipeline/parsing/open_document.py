@@ -36,7 +36,8 @@ _SKIPPED = frozenset(
 )
 _GROUPS_OF_ROWS = frozenset({"table-header-rows", "table-rows", "table-row-group"})
 _REPEATED_PARTS = (("header", "header-first", "header-left"), ("footer", "footer-first", "footer-left"))
-_FRAMES = frozenset({"text-box", "table", "note", "annotation"})
+_SHAPES = frozenset({"custom-shape", "rect", "ellipse", "circle", "polygon", "path", "caption"})
+_FRAMES = frozenset({"text-box", "table", "note", "annotation"}) | _SHAPES
 _LENGTH = re.compile(r"(-?[\d.]+)(cm|mm|in|pt)")
 _CENTIMETRES = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 2.54 / 72}
 _ROW = 1.0

@@ -19,7 +19,7 @@ from rag_pipeline.parsing.rst import parse_rst
 from rag_pipeline.parsing.source_code import code_media_type, parse_code
 from rag_pipeline.parsing.text import parse_text, text_media_type
 
-PARSER_VERSION = "4"
+PARSER_VERSION = "5"
 """Raised whenever the same bytes give another text, structure or metadata: documents are then parsed anew."""
 
 _LONGEST_HEADING = 500
@@ -210,7 +210,10 @@ def _parse_promised(promised: str, data: bytes, suffix: str) -> Parsed:
             return parse_flat_document(data)
         case sniffing.VECTOR_IMAGE:
             raise ParseError(f"{promised}: files of this kind are not read")
-    text = decode(data, html=True)
+    try:
+        text = decode(data, html=True)
+    except ParseError:  # it is not text either
+        text = ""
     is_html = _HTML_START.match(text) is not None
     if suffix in _SAVED_BY_OFFICE and (is_html or _TABLE_START.match(text)):
         return parse_html(text)

@@ -129,7 +129,7 @@ def _read(document: Any, second: SecondReader, path: str, hooks: Hooks) -> _Page
         page = None
         try:
             page = document[number - 1]
-            text = page_text(page_lines(page), page.get_rotation() == 0)
+            text = page_text(page_lines(page))
             if len(text) < _SHORT and has_picture(page):
                 text = _of_scan(page, text, path, number, hooks, pages)
             elif not text and is_empty(page):

@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from rag_pipeline.parsing.bidi import has_right_to_left, is_turned_round, share_of_right_to_left
 from rag_pipeline.parsing.pdf_right_to_left import (
@@ -18,7 +18,8 @@ from rag_pipeline.parsing.pdf_right_to_left import (
     is_read_by_glyphs,
     read_line,
 )
-from rag_pipeline.parsing.pdf_segment import Segment, is_wide_gap
+from rag_pipeline.parsing.pdf_segment import Segment, is_gap
+from rag_pipeline.parsing.pdf_turn import Box, UprightText
 
 _LINE = re.compile("[^\n\ufffe]*[\n\ufffe]|[^\n\ufffe]+")
 _WORD = re.compile(r"\S+")
@@ -27,44 +28,24 @@ _DOTS_PER_POINT = 300 / 72
 _MOST_DOTS = 25_000_000
 _DEEPEST_FORM = 4
 _LINES_BACK = 8
-_CHARACTERS_SEEN = 100
 
 
 def page_lines(page: Any) -> list[list[Segment]]:
     """The lines of a page in the order of its content, each as the segments that wide gaps part.
 
-    PDFium ends a line by CR and LF, or by U+FFFE where a hyphen divides a word; such a line gets its hyphen back.
+    The page is turned so that its letters stand upright. A line that PDFium ends at a hyphen gets its hyphen back.
     """
-    textpage = page.get_textpage()
-    if _is_upside_down(page, textpage):
-        textpage.close()
-        page.set_rotation((page.get_rotation() + 180) % 360)
-        textpage = page.get_textpage()
+    textpage = UprightText(page)
     try:
-        text = textpage.get_text_range()
+        text = textpage.text()
         if has_right_to_left(text):
             return _lines_of_glyphs(textpage, text)
-        return [line for _, line in _lines_of_words(textpage, text) if line]
+        return [line for _, found in _lines_of_words(textpage, text) for line in _levels(found)]
     finally:
         textpage.close()
 
 
-def _is_upside_down(page: Any, textpage: Any) -> bool:
-    """Whether a page shows its text upside down; PDFium reads it as it is shown, so from its end and letter by letter."""
-    from pypdfium2 import raw
-
-    if page.get_rotation() not in (0, 180):
-        return False
-    shown = turned = 0
-    for index in range(min(textpage.count_chars(), _CHARACTERS_SEEN)):
-        matrix = raw.FS_MATRIX()
-        if raw.FPDFText_GetMatrix(textpage, index, matrix) and abs(matrix.a) > abs(matrix.b):
-            shown += 1
-            turned += matrix.a < 0 and matrix.d < 0
-    return 2 * turned > shown if page.get_rotation() == 0 else 2 * turned < shown
-
-
-def _lines_of_words(textpage: Any, text: str) -> Iterator[tuple[tuple[int, int], list[Segment]]]:
+def _lines_of_words(textpage: UprightText, text: str) -> Iterator[tuple[tuple[int, int], list[Segment]]]:
     """Each line with the range of its text."""
     position = 0  # in UTF-16 units, as PDFium counts
     for line in _LINE.findall(text):
@@ -76,7 +57,7 @@ def _lines_of_words(textpage: Any, text: str) -> Iterator[tuple[tuple[int, int],
         position += length
 
 
-def _lines_of_glyphs(textpage: Any, text: str) -> list[list[Segment]]:
+def _lines_of_glyphs(textpage: UprightText, text: str) -> list[list[Segment]]:
     """The lines of a page with right-to-left letters; what was written in several pieces is put together first."""
     share = share_of_right_to_left(text)
     lines: list[_Line] = []
@@ -119,7 +100,7 @@ def _add(line: _Line, lines: list[_Line], earlier: Sequence[_Line]) -> None:
     lines.append(line)
 
 
-def _index(textpage: Any, text_index: int) -> int:
+def _index(textpage: UprightText, text_index: int) -> int:
     from pypdfium2 import raw
 
     return int(raw.FPDFText_GetCharIndexFromTextIndex(textpage, text_index))
@@ -129,41 +110,45 @@ def _units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _segments(textpage: Any, line: str, position: int) -> list[Segment]:
+def _segments(textpage: UprightText, line: str, position: int) -> list[Segment]:
     segments: list[Segment] = []
     end = place = 0
     for word in _WORD.finditer(line):
         place += _units(line[end : word.end()])
         end = word.end()
-        first, last = _box(textpage, position + place - _units(word[0])), _box(textpage, position + place - 1)
+        first, last = _room(textpage, position + place - _units(word[0])), _room(textpage, position + place - 1)
         if first is None or last is None or min(first.top, last.top) <= max(first.bottom, last.bottom):
             found = Segment(word[0], 0, 0, 0, 0)
         else:
             left, right = min(first.left, last.left), max(first.right, last.right)
             found = Segment(word[0], left, right, min(first.bottom, last.bottom), max(first.top, last.top))
-        if segments and not is_wide_gap(segments[-1], found):
+        if segments and not is_gap(segments[-1], found) and _are_level(segments[-1], found):
             segments[-1] = segments[-1].joined(found)
         else:
             segments.append(found)
     return segments
 
 
-class _Box(NamedTuple):
-    left: float
-    right: float
-    bottom: float
-    top: float
+def _levels(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+    """A line of PDFium, cut where it goes on above or below itself: cells of two rows that were written one by one."""
+    line: list[Segment] = []
+    for segment in segments:
+        if line and not _are_level(line[-1], segment):
+            yield line
+            line = []
+        line.append(segment)
+    if line:
+        yield line
 
 
-def _box(textpage: Any, text_index: int) -> _Box | None:
-    """The place of a character, as high as its line."""
-    from pypdfium2 import raw
+def _are_level(first: Segment, second: Segment) -> bool:
+    if first.height <= 0 or second.height <= 0:
+        return True
+    return min(first.top, second.top) > max(first.bottom, second.bottom)
 
-    index = raw.FPDFText_GetCharIndexFromTextIndex(textpage, text_index)
-    box = raw.FS_RECTF()
-    if index < 0 or not raw.FPDFText_GetLooseCharBox(textpage, index, box):
-        return None
-    return _Box(box.left, box.right, min(box.bottom, box.top), max(box.bottom, box.top))
+
+def _room(textpage: UprightText, text_index: int) -> Box | None:
+    return textpage.room(_index(textpage, text_index))
 
 
 def has_picture(page: Any) -> bool:

@@ -6,15 +6,15 @@ round and break lines at vowel signs, each with other programs.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import statistics
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rag_pipeline.parsing.bidi import has_right_to_left, is_mark, ligature, logical_order, share_of_right_to_left
 from rag_pipeline.parsing.pdf_segment import Segment, is_wide_gap
+from rag_pipeline.parsing.pdf_turn import UprightText
 
 _SPACE = 0.17
 """Width of the smallest space in sizes of its font; letters of a word stand closer."""
@@ -45,7 +45,7 @@ class Glyph(NamedTuple):
         return self.text.isspace()
 
 
-def glyphs_between(textpage: Any, first: int, last: int) -> list[Glyph]:
+def glyphs_between(textpage: UprightText, first: int, last: int) -> list[Glyph]:
     """The glyphs of PDFium's characters in a range, without spaces that PDFium made up."""
     from pypdfium2 import raw
 
@@ -69,23 +69,18 @@ def glyphs_between(textpage: Any, first: int, last: int) -> list[Glyph]:
     return _with_marks(glyphs, marks)
 
 
-def _glyph(textpage: Any, index: int, character: str, tight: bool) -> Glyph:
+def _glyph(textpage: UprightText, index: int, character: str, tight: bool) -> Glyph:
     """
     Args:
         tight: whether its sides are those of what is drawn, rather than those of the room that it takes.
     """
     from pypdfium2 import raw
 
-    left, right, low, high, base = (ctypes.c_double() for _ in range(5))
-    raw.FPDFText_GetCharBox(textpage, index, left, right, low, high)
-    sides = (left.value, right.value)
-    room = raw.FS_RECTF()
-    if not tight and raw.FPDFText_GetLooseCharBox(textpage, index, room):
-        sides = (room.left, room.right)
-    raw.FPDFText_GetCharOrigin(textpage, index, left, base)
+    box = (None if tight else textpage.room(index)) or textpage.drawn(index)
     matrix = raw.FS_MATRIX()
     scale = math.hypot(matrix.c, matrix.d) if raw.FPDFText_GetMatrix(textpage, index, matrix) else 1.0
-    return Glyph(character, *sides, base.value, scale * raw.FPDFText_GetFontSize(textpage, index))
+    size = scale * raw.FPDFText_GetFontSize(textpage, index)
+    return Glyph(character, box.left, box.right, textpage.base_line(index), size)
 
 
 def _with_marks(glyphs: list[Glyph], marks: Sequence[Glyph]) -> list[Glyph]:
@@ -147,13 +142,23 @@ def read_line(line: Sequence[Glyph], page_share: float | None) -> list[Segment]:
             letters in the order in which they are read.
     """
     share = share_of_right_to_left("".join(glyph.text for glyph in line))
-    right_to_left = share > _HARDLY if (page_share or 0) > _MOSTLY else share > 1 - _HARDLY
+    ordered = sorted(line, key=lambda glyph: glyph.middle)
+    if (page_share or 0) > _MOSTLY:
+        right_to_left = share > _HARDLY
+    else:
+        right_to_left = share > 1 - _HARDLY or (share > _MOSTLY and _is_between_right_to_left(ordered))
     segments: list[Segment] = []
-    for glyphs in _parted(sorted(line, key=lambda glyph: glyph.middle)):
+    for glyphs in _parted(ordered):
         letters = [glyph.text for glyph in glyphs]
         text = "".join(letters) if page_share is None else logical_order(letters, right_to_left)
         segments.append(_segment(glyphs, " ".join(unicodedata.normalize("NFC", text).split())))
     return segments
+
+
+def _is_between_right_to_left(line: Sequence[Glyph]) -> bool:
+    """Whether both the leftmost and the rightmost letter of a line are read from right to left."""
+    letters = [glyph.text for glyph in line if any(map(str.isalpha, glyph.text))]
+    return bool(letters) and has_right_to_left(letters[0]) and has_right_to_left(letters[-1])
 
 
 def _parted(line: Sequence[Glyph]) -> Iterator[list[Glyph]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-_CELL_GAP = 1.1
-"""In heights of a line; justified prose has gaps of up to half of one."""
+_LEAST_GAP, _CELL_GAP = 0.8, 1.1
+"""In heights of a line, what parts cells where two rows near by agree, and where one does. Justified prose mostly has gaps
+of up to half of one."""
 
 
 class Segment(NamedTuple):
@@ -30,8 +31,18 @@ class Segment(NamedTuple):
         return Segment(text, left, right, min(self.bottom, other.bottom), max(self.top, other.top))
 
 
+def is_gap(first: Segment, second: Segment) -> bool:
+    """Whether two neighbours of a line stand further apart than words mostly do."""
+    return _gap(first, second) > _LEAST_GAP
+
+
 def is_wide_gap(first: Segment, second: Segment) -> bool:
     """Whether two neighbours of a line stand further apart than words do."""
-    height = max(first.height, second.height)
-    gap = max(second.left - first.right, first.left - second.right)
-    return first.height > 0 and second.height > 0 and gap > _CELL_GAP * height
+    return _gap(first, second) > _CELL_GAP
+
+
+def _gap(first: Segment, second: Segment) -> float:
+    """How far two neighbours stand apart, in heights of the line; 0 where that is not known."""
+    if first.height <= 0 or second.height <= 0:
+        return 0
+    return max(second.left - first.right, first.left - second.right) / max(first.height, second.height)

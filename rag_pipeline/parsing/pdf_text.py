@@ -6,10 +6,11 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from rag_pipeline.parsing.bidi import share_of_right_to_left
 from rag_pipeline.parsing.pdf_order import rows_from_top
-from rag_pipeline.parsing.pdf_segment import Segment, is_wide_gap
+from rag_pipeline.parsing.pdf_segment import Segment, is_gap, is_wide_gap
 from rag_pipeline.parsing.typography import plain_letters
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
@@ -27,17 +28,17 @@ _SLACK = 0.15
 """In heights of a line, how far lines end from a margin that they share."""
 _LEAST_SPACES = 3
 _NUMBER = re.compile(r"\d")
+_LIST_LABEL = re.compile(
+    r"[\u2022\u2023\u2043\u25a0-\u25ff\u2713-\u2717\u27a2\u2756\uf020-\uf0ff\u2013\u00b7*-]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,5})[.)]"
+)
+"""What begins an item of a list; symbols of Windows' fonts have places in the private use area."""
 _PROSE_ROWS = 4
 _PROSE_CELL = 22
 
 
-def page_text(lines: Sequence[Sequence[Segment]], is_upright: bool = True) -> str:
-    """The lines of a page in a reader's order, what stands side by side as one row of a table or as columns of prose.
-
-    Args:
-        is_upright: whether the page is shown as its coordinates say, with the largest at the top.
-    """
-    rows = _without_chance_gaps(rows_from_top(list(_rows(lines))) if is_upright else list(_rows(lines)))
+def page_text(lines: Sequence[Sequence[Segment]]) -> str:
+    """The lines of a page in a reader's order, what stands side by side as one row of a table or as columns of prose."""
+    rows = _without_chance_gaps(rows_from_top(list(_rows(lines))))
     written: list[str] = []
     position = 0
     while position < len(rows):
@@ -87,7 +88,7 @@ def _in_reading_order(row: list[Segment]) -> list[Segment]:
         ordered.reverse()
     parts = [ordered[0]]
     for segment in ordered[1:]:
-        if is_wide_gap(parts[-1], segment):
+        if is_gap(parts[-1], segment):
             parts.append(segment)
         else:
             parts[-1] = parts[-1].joined(segment)
@@ -95,22 +96,18 @@ def _in_reading_order(row: list[Segment]) -> list[Segment]:
 
 
 def _without_chance_gaps(rows: Sequence[list[Segment]]) -> list[list[Segment]]:
-    """Rows parted only where a row near by is parted at the same place, and not where a line was spread to its margins."""
+    """Rows parted only where rows near by are parted at the same place, and not where a line was spread to its margins."""
     gaps = [_gaps(row) for row in rows]
     parted: list[list[Segment]] = []
     for place, row in enumerate(rows):
-        near = [
-            gap
-            for other in range(max(0, place - _NEAR), place + _NEAR + 1)
-            if other != place
-            for gap in gaps[other : other + 1]
-        ]
-        seen = [gap for others in near for gap in others]
+        near = [other for other in range(max(0, place - _NEAR), min(len(rows), place + _NEAR + 1)) if other != place]
+        seen = [gap for other in near for gap in gaps[other]]
+        spread = _is_spread(row, gaps[place]) or _is_justified(row, [rows[other] for other in near])
         parts = [row[0]]
-        around = [rows[other] for other in range(max(0, place - _NEAR), min(len(rows), place + _NEAR + 1)) if other != place]
-        spread = _is_spread(row, gaps[place]) or _is_justified(row, around)
         for segment, gap in zip(row[1:], gaps[place], strict=True):
-            if spread or not any(min(gap[1], other[1]) - max(gap[0], other[0]) > segment.height / 2 for other in seen):
+            is_label = len(parts) == 1 and _LIST_LABEL.fullmatch(parts[0].text) is not None
+            agreeing = [other for other in seen if gap.shared(other) > segment.height / 2]
+            if spread or is_label or not _is_between_cells(gap, len(row), agreeing):
                 parts[-1] = parts[-1].joined(segment)
             else:
                 parts.append(segment)
@@ -118,13 +115,34 @@ def _without_chance_gaps(rows: Sequence[list[Segment]]) -> list[list[Segment]]:
     return parted
 
 
-def _gaps(row: Sequence[Segment]) -> list[tuple[float, float]]:
-    return [(min(first.right, second.right), max(first.left, second.left)) for first, second in pairwise(row)]
+class _Gap(NamedTuple):
+    start: float
+    end: float
+    is_wide: bool
+
+    def shared(self, other: _Gap) -> float:
+        return min(self.end, other.end) - max(self.start, other.start)
 
 
-def _is_spread(row: Sequence[Segment], gaps: Sequence[tuple[float, float]]) -> bool:
+def _gaps(row: Sequence[Segment]) -> list[_Gap]:
+    return [
+        _Gap(min(first.right, second.right), max(first.left, second.left), is_wide_gap(first, second))
+        for first, second in pairwise(row)
+    ]
+
+
+def _is_between_cells(gap: _Gap, parts: int, others: Sequence[_Gap]) -> bool:
+    """
+    Args:
+        parts: how many there are of the row.
+        others: gaps of rows near by at the same place. Justified lines may have a narrow one there by chance, seldom two.
+    """
+    return len(others) > 1 or any(other.is_wide and (gap.is_wide or parts > 2) for other in others)
+
+
+def _is_spread(row: Sequence[Segment], gaps: Sequence[_Gap]) -> bool:
     """Whether all words of a line stand equally far apart, and not very far: it was justified."""
-    widths = [end - start for start, end in gaps]
+    widths = [gap.end - gap.start for gap in gaps]
     words = sum(segment.text.count(" ") + 1 for segment in row)
     if len(widths) < 2 or words != len(row) or max(widths) > _WIDEST_SPACE * row[0].height:
         return False

@@ -7,6 +7,7 @@ import re
 from docutils import nodes
 
 from rag_pipeline.parsing.builder import TextBuilder
+from rag_pipeline.parsing.tables import Cell, rows_in_line
 
 _SILENT = (
     nodes.comment, nodes.decoration, nodes.pending, nodes.raw, nodes.substitution_definition, nodes.target,
@@ -30,7 +31,7 @@ class _Renderer:
         self._builder = builder
         self._section_depth = 0
         self._list_depth = 0
-        self._bullet_due = False
+        self._sign_due = ""
 
     def children(self, node: nodes.Element) -> None:
         for child in node.children:
@@ -81,9 +82,9 @@ class _Renderer:
         depth = min(self._list_depth, _DEEPEST_INDENT)
         if depth:
             indent = "  " * depth
-            first = indent[:-2] + "- " if self._bullet_due else indent
+            first = indent[:-2] + self._sign_due if self._sign_due else indent
             text = first + text.replace("\n", "\n" + indent)
-        self._bullet_due = False
+        self._sign_due = ""
         self._builder.block(text, tight=depth > 0)
 
     def _code(self, node: nodes.Node) -> None:
@@ -92,11 +93,11 @@ class _Renderer:
 
     def _list(self, node: nodes.Element) -> None:
         self._list_depth += 1
-        for item in node.children:
-            self._bullet_due = True
+        for number, item in enumerate(node.children, int(node.get("start", 1))):
+            self._sign_due = f"{number}. " if isinstance(node, nodes.enumerated_list) else "- "
             if isinstance(item, nodes.Element):
                 self.children(item)
-        self._bullet_due = False
+        self._sign_due = ""
         self._list_depth -= 1
 
     def _labelled(self, label: str, body: nodes.Node) -> None:
@@ -126,12 +127,10 @@ class _Renderer:
             return
         for title in node.findall(nodes.title):
             self._paragraph(title.astext())
-        self._builder.rows(
-            [
-                [" ".join(cell.astext().split()) for cell in row.children if isinstance(cell, nodes.entry)]
-                for row in node.findall(nodes.row)
-            ]
+        rows = (
+            [_cell(entry) for entry in row.children if isinstance(entry, nodes.entry)] for row in node.findall(nodes.row)
         )
+        self._builder.rows(list(rows_in_line(rows)))
 
     def _not_understood(self, message: nodes.system_message) -> None:
         """Keep the text of a block that docutils could not read, such as a directive with a wrong option."""
@@ -143,6 +142,11 @@ class _Renderer:
                 lines[0] = "" if directive.group(1).lower() in _FILE_DIRECTIVES else directive.group(2)
                 lines[1:] = _without_options(lines[1:])
             self._block("\n".join(line.strip() for line in lines).strip())
+
+
+def _cell(entry: nodes.entry) -> Cell:
+    text = " ".join(entry.astext().split())
+    return Cell(text, 1 + int(entry.get("morecols", 0)), 1 + int(entry.get("morerows", 0)))
 
 
 def _without_options(lines: list[str]) -> list[str]:

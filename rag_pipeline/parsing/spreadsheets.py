@@ -26,7 +26,7 @@ MEDIA_TYPES = {
 
 _MOST_CELLS = 5_000_000
 """Of the rectangle around a sheet's cells, empty ones included: calamine keeps all of them."""
-_CELL = re.compile(rb'<(?:\w+:)?c\s[^>]*?\br="([A-Z]{1,3})(\d+)"[^>]*(?<!/)>')
+_CELL = re.compile(rb"""<(?:\w+:)?c\s[^>]*?\br=["']([A-Z]{1,3})(\d+)["'][^>]*(?<!/)>""")
 
 _Cells = list[str]
 
@@ -57,11 +57,14 @@ def parse_spreadsheet(data: bytes, media_type: str) -> Parsed:
             lost[name] = vast[name]
             continue
         try:
-            rows = workbook.get_sheet_by_name(name).to_python(skip_empty_area=True)
+            sheet = workbook.get_sheet_by_name(name)
+            rows = [[_shown(value) for value in row] for row in sheet.to_python(skip_empty_area=True)]
         except CalamineError as error:
-            lost[name] = first_line(error)
+            reason = first_line(error)
+            lost[name] = reason if reason != name else "its part of the workbook is missing"
             continue
-        _write_sheet(name, [[_shown(value) for value in row] for row in rows], builder)
+        _repeat_tall_cells(rows, sheet)
+        _write_sheet(name, rows, builder)
     for name, reason in lost.items():
         builder.loss(f"sheet {name!r} cannot be read: {reason}")
     if not builder.blocks:
@@ -122,7 +125,23 @@ def _shown(value: Any) -> str:
             return iso_date(value)
         case datetime.time():
             return value.isoformat()
+        case datetime.timedelta():
+            minutes, seconds = divmod(round(abs(value.total_seconds())), 60)
+            sign = "-" if value < datetime.timedelta(0) else ""
+            return f"{sign}{minutes // 60}:{minutes % 60:02}:{seconds:02}"
     return " ".join(str(value).split())
+
+
+def _repeat_tall_cells(rows: list[_Cells], sheet: Any) -> None:
+    """Repeat a cell that stands in several rows in each of them that has others."""
+    first_row, first_column = sheet.start or (0, 0)
+    for (top, left), (bottom, _) in sheet.merged_cell_ranges or ():
+        column = left - first_column
+        if top < first_row or column < 0:
+            continue  # it is empty
+        for row in rows[top + 1 - first_row : bottom + 1 - first_row]:
+            if column < len(row) and any(row):
+                row[column] = rows[top - first_row][column]
 
 
 def _write_sheet(name: str, rows: list[_Cells], builder: TextBuilder) -> None:

@@ -104,6 +104,11 @@ class Meter:
         return self.done / self.seconds if self.seconds > 0 else 0.0
 
     @property
+    def readable_rate(self) -> str:
+        """The rate for people: 1,200, or 0.4."""
+        return f"{self.rate:,.{0 if self.rate >= 1 else 1}f}"
+
+    @property
     def seconds_left(self) -> float | None:
         """By the part of the bytes that is done, where they are counted, or else of the units. None while unknown."""
         done, total = (self.done_bytes, self.total_bytes) if self.total_bytes else (self.done, self.total)
@@ -117,7 +122,7 @@ class Meter:
         parts = [f"{self.done:,}{of} {self.unit}"]
         if self.total_bytes:
             parts.append(f"{readable_bytes(self.done_bytes)} of {readable_bytes(self.total_bytes)}")
-        parts.append(f"{self.rate:,.0f} {self.unit}/s")
+        parts.append(f"{self.readable_rate} {self.unit}/s")
         if self.seconds_left is not None:
             parts.append(f"{readable_seconds(self.seconds_left)} left")
         if self.failures:

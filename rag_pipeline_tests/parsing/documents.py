@@ -174,8 +174,9 @@ def word(body: str, *, title: str = "", members: Mapping[str, str] | None = None
         "word/document.xml": "wordprocessingml.document.main",
         "word/styles.xml": "wordprocessingml.styles",
         "word/footnotes.xml": "wordprocessingml.footnotes",
+        "word/numbering.xml": "wordprocessingml.numbering",
     }
-    related = {"styles.xml": "styles", "footnotes.xml": "footnotes"}
+    related = {"styles.xml": "styles", "footnotes.xml": "footnotes", "numbering.xml": "numbering"}
     present = {target: kind for target, kind in related.items() if f"word/{target}" in parts}
     return _package(parts, types, "word/document.xml", "word/_rels/document.xml.rels", present, title)
 
@@ -214,15 +215,17 @@ def _package(
     )
 
 
-def workbook(sheets: Mapping[str, str]) -> bytes:
-    """An .xlsx; a sheet is the XML of its rows (see ``cells``)."""
+def workbook(sheets: Mapping[str, str], merged: Mapping[str, str] | None = None) -> bytes:
+    """An .xlsx; a sheet is the XML of its rows (see ``cells``); ``merged`` is a range of cells that are one, by sheet."""
+    ranges = {name: f'<mergeCells count="1"><mergeCell ref="{one}"/></mergeCells>' for name, one in (merged or {}).items()}
     parts = {
         "xl/workbook.xml": f'<workbook xmlns="{_SHEET}" xmlns:r="{_RELATIONSHIPS}"><sheets>'
         + "".join(f'<sheet name="{name}" sheetId="{n}" r:id="r{n}"/>' for n, name in enumerate(sheets, 1))
         + "</sheets></workbook>",
         **{
-            f"xl/worksheets/sheet{n}.xml": f'<worksheet xmlns="{_SHEET}"><sheetData>{rows}</sheetData></worksheet>'
-            for n, rows in enumerate(sheets.values(), 1)
+            f"xl/worksheets/sheet{n}.xml": f'<worksheet xmlns="{_SHEET}"><sheetData>{rows}</sheetData>'
+            f"{ranges.get(name, '')}</worksheet>"
+            for n, (name, rows) in enumerate(sheets.items(), 1)
         },
     }
     types = dict.fromkeys(parts, "spreadsheetml.worksheet") | {"xl/workbook.xml": "spreadsheetml.sheet.main"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from email.message import EmailMessage
 from typing import Any
@@ -39,6 +40,13 @@ class TestBooks:
         data = book({**CHAPTERS, "gone.xhtml": ""}, spine=["b.xhtml", "gone.xhtml"])
         parsed = read(data, "a.epub")
         assert parsed.losses == ("chapter OPS/gone.xhtml cannot be read: empty file (0 bytes)",)
+
+    def test_a_book_of_pictures_says_so(self) -> None:
+        pages = {"a.xhtml": "<html><body><img src='a.jpg'/></body></html>"}
+        with pytest.raises(ParseError, match="holds pictures or drawings, but no text"):
+            parse(book(pages, members={"OPS/a.jpg": "x"}), "a.epub")
+        with pytest.raises(ParseError, match=r"damaged: chapter OPS/b\.xhtml cannot be read"):
+            parse(book({**pages, "b.xhtml": ""}, members={"OPS/a.jpg": "x"}), "a.epub")
 
     def test_encrypted_chapters_are_told_from_mangled_fonts(self) -> None:
         entry = (
@@ -150,6 +158,20 @@ class TestMail:
     def test_text_in_base_64_that_was_cut_off_is_read_as_far_as_it_goes(self) -> None:
         head = "From: a@b\nSubject: s\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n"
         assert "It sails at noo" in parse((head + "SXQgc2FpbHMgYXQgbm9vb").encode(), "a.eml").text
+
+    @pytest.mark.parametrize("body", ["It sails at noon", "noon\n", "SXQgc2FpbHM gYXQ"])
+    def test_text_of_letters_only_that_came_in_base_64_is_not_unpacked_twice(self, body: str) -> None:
+        head = "From: a@b\nSubject: s\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n"
+        packed = base64.b64encode(body.encode()).decode()
+        assert parse((head + packed).encode(), "a.eml").text.endswith(f"\n\n{body.strip()}")
+        assert body.strip() in parse((head + packed.rstrip("=")).encode(), "a.eml").text
+
+    def test_a_plain_text_that_only_sends_for_the_page_is_not_the_one_that_is_read(self) -> None:
+        page = "<p>It sails at noon, and back at six.</p>" * 5
+        stub = multipart("alternative", ("text/plain", "Read this mail in HTML."), ("text/html", page))
+        assert "It sails at noon" in parse(stub, "a.eml").text
+        both = multipart("alternative", ("text/plain", "It sails at noon, and back at six."), ("text/html", page[:41]))
+        assert parse(both, "a.eml").text.count("It sails at noon") == 1
 
     def test_a_page_saved_with_its_pictures_is_read_as_mail(self) -> None:
         data = multipart("related", ("text/html", "<p>It sails at noon.</p>"), ("image/png", "zz"))

@@ -92,9 +92,11 @@ class TestStructure:
         assert parsed.text.count("ferryman") == 8
         assert not parsed.text.startswith("#")
 
-    def test_lists_are_written_with_dashes(self) -> None:
+    def test_lists_are_written_with_dashes_or_their_numbers(self) -> None:
         html = "<p>Do:</p><ul><li>one<li><p>two</p><p>more</p><ol><li>a</li><li>b<br>c</li></ol></li></ul><p>Done.</p>"
-        assert text(html) == "Do:\n\n- one\n- two\n  more\n  - a\n  - b\n    c\n\nDone."
+        assert text(html) == "Do:\n\n- one\n- two\n  more\n  1. a\n  2. b\n    c\n\nDone."
+        assert text('<ol start=3><li>a<li><ul><li>b</ul><li value="7">c<li>d</ol>') == "3. a\n  - b\n7. c\n8. d"
+        assert text('<ol start="ten"><li>a</ol>') == "1. a"
 
     def test_code_keeps_its_lines(self) -> None:
         html = "<p>Use:</p><pre>if ready:\n    start()\n        .again()\n\n\tstop()   \n</pre><p>x</p>"
@@ -130,6 +132,14 @@ class TestStructure:
     )
     def test_code_is_found_in_many_dresses(self, html: str, expected: str) -> None:
         assert text(html) == expected
+
+    def test_readings_beside_the_characters_of_a_word_do_not_part_it(self) -> None:
+        page = "<p><ruby>汽<rp>(</rp><rt>き</rt><rp>)</rp>車<rt>しゃ</rt></ruby>です</p>"
+        assert parse_html(page).text == "汽車です"
+
+    def test_code_in_a_cell_does_not_cost_the_row_under_a_header(self) -> None:
+        page = "<table><tr><th>Option<th>Example</tr><tr><td>port<td><pre>port = 5</pre></tr></table>"
+        assert parse_html(page).text == "Option | Example\nport | port = 5"
 
     def test_a_table_is_written_row_by_row(self) -> None:
         parsed = parse_html(

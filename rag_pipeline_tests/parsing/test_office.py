@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from collections.abc import Callable
+
 import pytest
 
 from rag_pipeline.contracts import Parsed
@@ -25,6 +29,30 @@ def read(data: bytes, path: str = "a.docx") -> Parsed:
 
 def row(*cells: str) -> str:
     return "<w:tr>" + "".join(f"<w:tc>{paragraph(cell)}</w:tc>" for cell in cells) + "</w:tr>"
+
+
+def item(text: str, level: int) -> str:
+    """A paragraph of a list."""
+    numbering = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="1"/></w:numPr>'
+    return f"<w:p><w:pPr>{numbering}</w:pPr>{RUN.format(text)}</w:p>"
+
+
+def changed(data: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
+    """The container with one of its members changed."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for member in old.namelist():
+            new.writestr(member, change(old.read(member)) if member == name else old.read(member))
+    return buffer.getvalue()
+
+
+def without_sense(data: bytes, name: str) -> bytes:
+    """The container with one of its members changed, but not its check sum."""
+    data = changed(data, name, lambda part: part)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        member = archive.getinfo(name)
+    start = member.header_offset + 30 + len(name)
+    return data[:start] + b"?" * member.file_size + data[start + member.file_size :]
 
 
 class TestWord:
@@ -52,6 +80,11 @@ class TestWord:
         second = f"<w:tr>{goes_on}<w:tc>{paragraph('3')}</w:tc></w:tr>"
         assert read(word(f"<w:tbl>{first}{second}</w:tbl>")).text == "Adult | 2\nAdult | 3"
 
+    def test_a_table_within_a_cell_does_not_move_the_columns_behind_it(self) -> None:
+        inner = f"<w:tbl>{row('a', 'b')}{row('c', 'd')}</w:tbl>"
+        outer = f"<w:tr><w:tc>{inner}{paragraph('e')}</w:tc><w:tc>{paragraph('f')}</w:tc></w:tr>"
+        assert read(word(f"<w:tbl>{row('One', 'Two')}{outer}</w:tbl>")).text == "One | Two\na, b c, d e | f"
+
     def test_text_boxes_are_read_once(self) -> None:
         box = f"<w:txbxContent>{paragraph('in a box')}</w:txbxContent>"
         body = (
@@ -77,11 +110,17 @@ class TestWord:
     def test_a_paragraph_shows_what_word_shows(self, inner: str, text: str) -> None:
         assert read(word(f"<w:p>{inner}</w:p>")).text == text
 
-    def test_lists_within_lists_are_kept(self) -> None:
-        def item(text: str, level: int) -> str:
-            numbering = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="1"/></w:numPr>'
-            return f"<w:p><w:pPr>{numbering}</w:pPr>{RUN.format(text)}</w:p>"
+    def test_a_numbered_list_goes_on_counting_behind_a_paragraph(self) -> None:
+        numbering = (
+            '<w:numbering xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+            '<w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/></w:lvl>'
+            '</w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>'
+        )
+        body = item("one", 0) + item("two", 0) + paragraph("between") + item("three", 0)
+        text = read(word(body, members={"word/numbering.xml": numbering})).text
+        assert text == "1. one\n2. two\n\nbetween\n\n3. three"
 
+    def test_lists_within_lists_are_kept(self) -> None:
         text = read(word(item("one", 0) + item("two", 1) + item("three", 2) + item("four", 0))).text
         assert [line.strip(" -.1234") for line in text.split("\n")] == ["one", "two", "three", "four"]
 
@@ -128,6 +167,10 @@ class TestSlides:
         boxes = shape("bottom", 10, 100) + shape("right", 120, 40) + shape("left", 10, 40) + shape("top", 10, 5)
         assert read(slides(boxes), "a.pptx").text == "# Slide 1\n\ntop\n\nleft\n\nright\n\nbottom"
 
+    def test_of_boxes_side_by_side_the_left_one_is_first_though_it_is_a_little_lower(self) -> None:
+        boxes = shape("right", 120, 40) + shape("left", 10, 42) + shape("top", 10, 5)
+        assert read(slides(boxes), "a.pptx").text == "# Slide 1\n\ntop\n\nleft\n\nright"
+
     def test_slides_of_pictures_are_told_and_make_no_document_of_their_numbers(self) -> None:
         parsed = read(slides(PICTURE, shape("In words.")), "a.pptx")
         assert [section.page for section in parsed.sections] == [2]
@@ -142,8 +185,32 @@ class TestSlides:
         assert parsed.text == "# Fares\n\nNotes:\n\nAsk for coins.\n\n# Ports"
         assert [section.page for section in parsed.sections] == [1, 2]
 
+    def test_a_slide_that_cannot_be_read_costs_that_slide_and_says_so(self) -> None:
+        good = slides(shape("The first."), shape("The second."), shape("The third."))
+        torn = changed(good, "ppt/slides/slide2.xml", lambda part: part[: len(part) // 2])
+        parsed = read(torn, "a.pptx")
+        assert [section.page for section in parsed.sections] == [1, 3]
+        assert parsed.losses[0].startswith("page 2 cannot be read: ")
+        assert "unreadable" not in parsed.text
+        parsed = read(without_sense(good, "ppt/slides/slide2.xml"), "a.pptx")
+        assert parsed.losses == ("ppt/slides/slide2.xml cannot be unpacked",)
+        with pytest.raises(ParseError, match=r"damaged: .*no slide could be read"):
+            parse(changed(slides(shape("One.")), "ppt/slides/slide1.xml", lambda part: part[:99]), "a.pptx")
+
+    def test_a_part_beside_the_text_that_cannot_be_unpacked_costs_that_part(self) -> None:
+        parsed = read(without_sense(word(paragraph("Words."), title="Fares"), "docProps/core.xml"))
+        assert (parsed.text, parsed.title) == ("Words.", None)
+        assert parsed.losses == ("docProps/core.xml cannot be unpacked",)
+        with pytest.raises(ParseError, match="damaged"):
+            parse(without_sense(word(paragraph("Words.")), "word/document.xml"), "a.docx")
+
 
 class TestOpenDocument:
+    def test_a_shape_with_text_in_a_paragraph_stands_apart_from_it(self) -> None:
+        box = "<draw:custom-shape><text:p>boxed</text:p></draw:custom-shape>"
+        body = f"<office:text><text:p>before.{box}after</text:p></office:text>"
+        assert read(open_document(body), "a.odt").text == "before.after\n\nboxed"
+
     def test_headings_lists_tables_and_notes_are_read(self) -> None:
         table = "<table:table>" + "".join(
             f"<table:table-row><table:table-cell><text:p>{a}</text:p></table:table-cell>"

@@ -254,6 +254,46 @@ class TestPlaces:
             data = Pdf().raw_page(content).write()
         assert pdf(data).text == "first line of it\nsecond line of it"
 
+    @pytest.mark.parametrize("text_turned", [0, 90, 270])
+    @pytest.mark.parametrize("page_turned", [0, 90, 270])
+    def test_a_page_on_its_side_is_read_as_if_it_were_turned(self, text_turned: int, page_turned: int) -> None:
+        matrix = {0: "1 0 0 1 50 400", 90: "0 1 -1 0 400 50", 270: "0 -1 1 0 200 700"}[text_turned]
+        rows = [f"1 0 0 1 {x} {-14 * row} Tm ({word} {row}) Tj" for row in range(4) for x, word in ((0, "name"), (150, "x"))]
+        data = Pdf().raw_page(f"q {matrix} cm BT /F1 10 Tf {' '.join(rows)} ET Q".encode()).write()
+        data = data.replace(b"/MediaBox [0 0 595 842]", f"/MediaBox [0 0 595 842] /Rotate {page_turned}".encode())
+        assert pdf(data).text.split("\n") == [f"name {row} | x {row}" for row in range(4)]
+
+    def test_what_begins_an_item_of_a_list_is_no_cell(self) -> None:
+        items: list[Word] = [
+            (x, 700 - 14 * row, text)
+            for row, label in enumerate(("1.", "2.", "3.", "\u2022", "\u2022"))
+            for x, text in ((50, label), (80, f"item {row}"))
+        ]
+        assert pdf(Pdf().page(items).write()).text.split("\n") == [
+            "1. item 0", "2. item 1", "3. item 2", "\u2022 item 3", "\u2022 item 4",
+        ]  # fmt: skip
+
+    def test_a_line_that_goes_on_below_itself_is_two(self) -> None:
+        words: list[Word] = [(50, 700, "name"), (150, 686, "value"), (150, 672, "x")]  # PDFium: "value x"
+        assert pdf(Pdf().page(words).write()).text == "name\nvalue\nx"
+
+    def test_narrow_gaps_part_cells_where_two_rows_near_by_agree(self) -> None:
+        table: list[Word] = [
+            (x, 700 - 14 * row, text)
+            for row, cells in enumerate([("Region no.", "1,000", "a"), ("Region no.", "2,000", "b"), ("Region", "3", "c")])
+            for x, text in zip((50, 109, 200), cells, strict=True)
+        ]
+        assert pdf(Pdf().page(table).write()).text.split("\n") == [
+            "Region no. | 1,000 | a", "Region no. | 2,000 | b", "Region | 3 | c",
+        ]  # fmt: skip
+        pair: list[Word] = [
+            (50, 700, "Nulla egestas."),
+            (121, 700, "Nam feugiat"),
+            (50, 688, "eget nunc."),
+            (121, 688, "Ut"),
+        ]
+        assert "|" not in pdf(Pdf().page(pair).write()).text
+
     def test_a_line_of_two_words_spread_to_the_margins_of_its_column_is_no_row_of_a_table(self) -> None:
         words: list[Word] = [
             (50, 700, "with representatives of the north"), (50, 688, "transportation"), (151.7, 688, "company"),

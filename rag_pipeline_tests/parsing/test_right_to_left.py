@@ -111,6 +111,15 @@ class TestPdf:
         seen = "שדח Word הנק 2024 תנשב"
         assert pdf_text(Pdf().letters([(100 + 6 * place, 700, glyph) for place, glyph in enumerate(seen)])) == line
 
+    def test_a_line_between_english_ones_is_read_from_the_right_if_both_its_ends_are(self) -> None:
+        english = "The ship leaves the harbour at noon as it does each day"
+        hebrew, seen = "הספינה Ferry יוצאת מהנמל", "למנהמ תאצוי Ferry הניפסה"
+        lines = [english, seen, english]
+        glyphs: list[Word] = [
+            (50 + 6 * place, 700 - 14 * row, letter) for row, line in enumerate(lines) for place, letter in enumerate(line)
+        ]
+        assert pdf_text(Pdf().letters(glyphs)).split("\n")[1] == hebrew
+
     def test_a_table_is_read_from_its_right_column(self) -> None:
         rows = [("שם", "גיל", "עיר"), ("משה", "34", "חיפה"), ("רחל", "29", "אילת")]
         glyphs: list[Word] = []

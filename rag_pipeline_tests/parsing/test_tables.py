@@ -68,6 +68,13 @@ class TestWorkbooks:
         data = workbook({"S": cells([HEADER, ("", 2, ""), ("", "", "winter")])})
         assert read(data, "a.xlsx").text == "# S\n\nWho | Price | Season\n| | 2\n| |  | winter"
 
+    def test_a_cell_over_several_rows_stands_in_each_of_them_that_has_others(self) -> None:
+        rows = cells([("Fares in coins",), HEADER, ("Adult", 2, "summer"), ("", 3, "winter"), ("", "", "")])
+        text = "# S\n\nFares in coins\n\nWho | Price | Season\nAdult | 2 | summer\nAdult | 3 | winter"
+        assert read(workbook({"S": rows}, {"S": "A3:A5"}), "a.xlsx").text == text
+        blank = cells([("",), ("Who", "Price"), ("", 3)])
+        assert read(workbook({"S": blank}, {"S": "A1:A3"}), "a.xlsx").text == "# S\n\nWho | Price\n| | 3"
+
     def test_empty_rows_part_tables_and_a_caption_is_no_header(self) -> None:
         data = workbook({"S": cells([("Fares in coins",), HEADER, ("Adult", 2, "all"), ("",), ("Child", 0, "all")])})
         assert read(data, "a.xlsx").text == (
@@ -81,6 +88,8 @@ class TestWorkbooks:
         assert "sheet 'Far' cannot be read: it reaches to row 1,048,576 and column 16,384" in parsed.losses[0]
         with pytest.raises(ParseError, match="no sheet can be read: it reaches to row 1,048,576"):
             parse(workbook({"Far": far}), "a.xlsx")
+        with pytest.raises(ParseError, match="no sheet can be read: it reaches to row 1,048,576"):
+            parse(workbook({"Far": far.replace('"', "'")}), "a.xlsx")
 
     def test_a_workbook_without_cells_says_so(self) -> None:
         with pytest.raises(ParseError, match="its sheets hold no cells"):
@@ -98,6 +107,7 @@ class TestValuesInText:
             ("a,b\n1,2,3,4\n5\n", "a | b\n1 | 2 | 3 | 4\n5"),
             ('\ufeff"Who",Price\nAdult,2', "Who | Price\nAdult | 2"),
             ("only\none\n", "only\none"),
+            ('Who, Note\nAdult, "a, b"\n', "Who | Note\nAdult | a, b"),
         ],
     )
     def test_rows_are_read_whatever_the_delimiter(self, text: str, expected: str) -> None:
@@ -111,6 +121,10 @@ class TestValuesInText:
 
     def test_a_field_may_be_very_long(self) -> None:
         assert len(read(f"a,b\n1,{'word ' * 60_000}\n".encode(), "a.csv").text) > 250_000
+
+    def test_a_table_without_a_word_says_so(self) -> None:
+        with pytest.raises(ParseError, match="all of its cells are empty"):
+            parse(b",,\n,,\n", "a.csv")
 
     def test_tabs_are_the_delimiter_by_name(self) -> None:
         parsed = read(b"a b\tc\n", "a.tsv")

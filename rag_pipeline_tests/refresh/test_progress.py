@@ -42,6 +42,14 @@ def test_with_no_total_nothing_is_foretold() -> None:
     assert meter.line() == "docs/vector_table: 10 rows, 5 rows/s"
 
 
+def test_a_slow_rate_is_not_none() -> None:
+    clock = Clock()
+    meter = Meter("docs/documents", None, "items", None, clock)
+    clock.now += 20
+    meter.advance(8, "", 0, 0)
+    assert meter.line() == "docs/documents: 8 items, 0.4 items/s"
+
+
 def test_control_characters_of_file_names_do_not_reach_a_log() -> None:
     meter = Meter("docs/documents", 2, "items", None, Clock())
     meter.advance(1, "a\nb\x1b[31m.md", 1, 0)

@@ -285,6 +285,20 @@ class TestTwoHosts:
         RefreshLock.acquire(corpus.store, "second", wait=20).release()
         held.release()
 
+    def test_a_renewal_whose_answer_was_lost_costs_the_holder_nothing(
+        self, corpus: Bucket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(lease, "_RENEWAL_SECONDS", 0.1)
+        held = RefreshLock.acquire(corpus.store, "first")
+        file = corpus.store.root / "refresh.lock"
+        file.write_bytes(file.read_bytes() + b" ")  # by the holder, as far as anybody can tell
+        time.sleep(0.5)
+        with pytest.raises(LockedError):
+            RefreshLock.acquire(corpus.store, "second")
+        held.release()
+        assert "took the lease over" not in caplog.text
+        RefreshLock.acquire(corpus.store, "second").release()
+
     def test_a_lease_of_a_process_that_died_here_is_none(self, corpus: Bucket) -> None:
         process = corpus.start("3")
         assert process.wait() == -signal.SIGKILL
