@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import Self
@@ -23,7 +24,7 @@ class Deployment(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    provider: str | None = Field(default=None, pattern="^(static|hash|auto)$")
+    provider: Literal["static", "hash", "auto"] | None = None
     usd_per_refresh: float | None = Field(default=None, ge=0)
     tokens_per_refresh: int | None = Field(default=None, ge=0)
     concurrency: int | None = Field(default=None, ge=1)
@@ -38,12 +39,23 @@ class Deployment(BaseModel):
             ConfigError: a variable has a value that cannot be; the message names it.
         """
         values = {field: os.environ.get(name) or None for field, name in DEPLOYMENT_VARIABLES.items()}
+        return cls.of(values, DEPLOYMENT_VARIABLES)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], called: Mapping[str, str]) -> Self:
+        """The deployment of these values.
+
+        Args:
+            called: what each field is called where its value was written.
+
+        Raises:
+            ConfigError: a value cannot be; the message names it.
+        """
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             faults = (
-                f"{DEPLOYMENT_VARIABLES[str(fault['loc'][0])]}={fault['input']}: expected "
-                f"{fault['msg'].removeprefix('Input should be ')}"
+                f"{called[str(fault['loc'][0])]}={fault['input']}: expected {fault['msg'].removeprefix('Input should be ')}"
                 for fault in error.errors()
             )
             raise ConfigError("\n".join(faults)) from None

@@ -19,13 +19,14 @@ from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.storage import ObjectPath
 
 _LOCK, _OWNER = "refresh.lock", "refresh.owner.json"
+_TURN_SECONDS = 1.0
 
 
 class RefreshLock:
     """Held by the one refresh of a corpus that may write. Made by :meth:`acquire`.
 
     The lock is the operating system's (flock), so that one left by a dead process is none. The owner file beside it only
-    tells people who holds it.
+    tells who holds it.
     """
 
     def __init__(self, lock: Any) -> None:
@@ -34,6 +35,9 @@ class RefreshLock:
     @classmethod
     def acquire(cls, store: CorpusStore, run_id: str | None, wait: float = 0) -> RefreshLock:
         """Take the lock of a corpus.
+
+        A process of the same run is waited for, however long it works: where the stages of a run are processes of their
+        own and some could work side by side, they take turns.
 
         Args:
             wait: seconds to wait for another refresh to finish.
@@ -47,25 +51,42 @@ class RefreshLock:
             "run_id": run_id,
             "since": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }
-        if isinstance(store.root, ObjectPath):
+        while True:
             try:
-                return cls(Lease.acquire(store.root / _LOCK, owner, wait))
+                return cls(_take(store, owner, wait))
             except LeaseHeldError as error:
-                raise _locked(store, error.owner) from None
-        from filelock import FileLock, Timeout
-
-        store.root.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(store.root / _LOCK, timeout=wait, thread_local=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise _locked(store, _read_owner(store)) from None
-        write_atomically(store.root / _OWNER, json.dumps(owner).encode(), "owner")
-        return cls(lock)
+                if not _of_the_same_run(error.owner, owner):
+                    raise _locked(store, error.owner) from None
+                wait = _TURN_SECONDS
 
     def release(self) -> None:
         """Let the next refresh begin. Releasing twice does no harm."""
         self._lock.release()
+
+
+def _take(store: CorpusStore, owner: Mapping[str, Any], wait: float) -> Any:
+    """
+    Raises:
+        LeaseHeldError: somebody else holds it.
+    """
+    if isinstance(store.root, ObjectPath):
+        return Lease.acquire(store.root / _LOCK, owner, wait)
+    from filelock import FileLock, Timeout
+
+    store.root.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(store.root / _LOCK, timeout=wait, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise LeaseHeldError(_read_owner(store)) from None
+    write_atomically(store.root / _OWNER, json.dumps(owner).encode(), "owner")
+    return lock
+
+
+def _of_the_same_run(holder: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+    """Whether another process of this very run holds the lock. This process would wait for itself for ever."""
+    itself = all(holder.get(key) == owner[key] for key in ("host", "pid"))
+    return owner["run_id"] is not None and holder.get("run_id") == owner["run_id"] and not itself
 
 
 def _locked(store: CorpusStore, owner: Mapping[str, Any]) -> LockedError:

@@ -21,6 +21,7 @@ import dagster as dg
 from rag_pipeline.embedding.hosted.secrets import redact
 from rag_pipeline.errors import ConfigError, ProviderError
 from rag_pipeline.orchestration import names
+from rag_pipeline.orchestration.markup import plain
 
 WEBHOOK_VARIABLE = "RAG_PIPELINE_ALERT_WEBHOOK"
 UI_VARIABLE = "RAG_PIPELINE_UI_URL"
@@ -114,7 +115,7 @@ def _reasons(instance: dg.DagsterInstance, run_id: str) -> Iterator[tuple[str | 
     for entry in entries:
         check = entry.dagster_event.event_specific_data if entry.dagster_event else None
         if isinstance(check, dg.AssetCheckEvaluation) and not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
-            yield check.asset_key.path[-1], f"{check.check_name}: {check.description or 'did not hold'}"
+            yield check.asset_key.path[-1], f"{check.check_name}: {plain(check.description or 'did not hold')}"
     for entry in entries:
         event = entry.dagster_event
         if event is not None and event.is_step_failure:

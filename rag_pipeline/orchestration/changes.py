@@ -22,12 +22,13 @@ from rag_pipeline.contracts import Contract
 from rag_pipeline.errors import RagPipelineError
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.keys import CorpusKeys, RefreshJob
+from rag_pipeline.orchestration.looks import Looks
 from rag_pipeline.orchestration.source import consumed_hash, source_events
-from rag_pipeline.refresh.source import look_at_source
 
 _INTERVAL_SECONDS = 30
 _SECONDS_A_TICK = 20.0
 """Dagster ends an evaluation after 60 s. Corpora that are not reached have their turn first next time."""
+_SECONDS_A_LOOK = 5.0
 
 _IN_PROGRESS = [
     dg.DagsterRunStatus.QUEUED,
@@ -58,6 +59,7 @@ class Watched(NamedTuple):
 
 def build_changes_sensor(watched: Sequence[Watched], name: str) -> dg.SensorDefinition:
     """One sensor for all these corpora."""
+    looks = Looks()
     listed = ", ".join(corpus.name for corpus, *_ in watched[:10]) + (", …" if len(watched) > 10 else "")
 
     @dg.sensor(
@@ -71,12 +73,12 @@ def build_changes_sensor(watched: Sequence[Watched], name: str) -> dg.SensorDefi
         ),
     )
     def body(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        return _look(context, watched)
+        return _look(context, watched, looks)
 
     return body
 
 
-def _look(context: dg.SensorEvaluationContext, watched: Sequence[Watched]) -> dg.SensorResult:
+def _look(context: dg.SensorEvaluationContext, watched: Sequence[Watched], looks: Looks) -> dg.SensorResult:
     seen = _memory(context.cursor)
     runs = context.instance.get_runs(dg.RunsFilter(statuses=_IN_PROGRESS))
     busy = {run.tags[names.CORPUS_TAG] for run in runs if names.CORPUS_TAG in run.tags}
@@ -92,12 +94,16 @@ def _look(context: dg.SensorEvaluationContext, watched: Sequence[Watched]) -> dg
             reasons.append(f"{corpus.name}: a refresh waits or works")
             continue
         try:
-            listing = look_at_source(corpus)
+            listing = looks.look(corpus, _SECONDS_A_LOOK)
         except (RagPipelineError, OSError) as error:
             reasons.append(f"{corpus.name}: {error}")
             after[corpus.name] = after[corpus.name].model_copy(update={"looked": now, "pending": None})
             continue
         looked = after[corpus.name].model_copy(update={"looked": now})
+        if listing is None:
+            reasons.append(f"{corpus.name}: its source is being listed, which takes long")
+            after[corpus.name] = looked
+            continue
         state, ask = _judge(looked, listing.hash, corpus, partial(consumed_hash, context.instance, keys))
         after[corpus.name] = state
         if ask:

@@ -15,6 +15,7 @@ from rag_pipeline.config import CorpusConfig
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.failures import failures_for_people
 from rag_pipeline.orchestration.keys import CorpusKeys
+from rag_pipeline.orchestration.markup import escaped
 from rag_pipeline.orchestration.resources import RefreshSettings
 from rag_pipeline.refresh import RefreshContext
 from rag_pipeline.refresh.checks import (
@@ -168,7 +169,7 @@ def _run_snapshot_check(
 ) -> dg.AssetCheckResult:
     settings: RefreshSettings = getattr(context.resources, names.SETTINGS_RESOURCE)
     with failures_for_people(settings, context.retry_number):
-        refresh = settings.context(corpus, context.run.run_id, context.log)
+        refresh = settings.reading_context(corpus, context.run.run_id)
         return _result(SNAPSHOT_CHECK, SNAPSHOT_CHECK.run(refresh), keys)
 
 
@@ -179,6 +180,6 @@ def _result(check: Check, outcome: CheckOutcome, keys: CorpusKeys) -> dg.AssetCh
         check_name=check.name,
         passed=outcome.passed,
         severity=dg.AssetCheckSeverity.ERROR if serious else dg.AssetCheckSeverity.WARN,
-        description=outcome.description,
+        description=escaped(outcome.description),
         metadata=dict(outcome.numbers),
     )

@@ -16,7 +16,7 @@ class RagCorpus(dg.Component, dg.Model, dg.Resolvable):
     """
 
     folder: str
-    key_prefix: Sequence[str] = ()
+    key_prefix: str | Sequence[str] = ()
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         corpus = load_corpus((context.path / self.folder).resolve())

@@ -9,6 +9,7 @@ import dagster as dg
 from rag_pipeline.corpus_files import FaultyCorpus
 from rag_pipeline.hashing import text_hash
 from rag_pipeline.orchestration import names
+from rag_pipeline.orchestration.markup import escaped
 
 
 def build_fault_definitions(faulty: Sequence[FaultyCorpus], key_prefix: tuple[str, ...] = ()) -> dg.Definitions:
@@ -40,7 +41,7 @@ def _asset(key: dg.AssetKey, corpus: FaultyCorpus) -> dg.AssetsDefinition:
         kinds={"yaml"},
         description=(
             f"**The corpus `{corpus.folder.name}` is left out until its corpus.yaml is mended.** Its served snapshot stays "
-            f"as it is. Mend the file and reload the code location.\n\n```text\n{corpus.reason}\n```"
+            f"as it is. Mend the file and reload the code location.\n\n{_listed(corpus.reason)}"
         ),
         metadata={"dagster/uri": str(corpus.folder / "corpus.yaml")},
         check_specs=[
@@ -57,13 +58,18 @@ def _asset(key: dg.AssetKey, corpus: FaultyCorpus) -> dg.AssetsDefinition:
     return body
 
 
+def _listed(reason: str) -> str:
+    """Each fault as a point of a list, whose lines the UI breaks."""
+    return "\n".join(f"- {escaped(line)}" for line in reason.splitlines())
+
+
 def _evaluation(key: dg.AssetKey, corpus: FaultyCorpus) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
         asset_key=key,
         check_name=names.CORPUS_FILE_IS_VALID,
         passed=False,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=corpus.reason,
+        description=escaped(corpus.reason),
     )
 
 

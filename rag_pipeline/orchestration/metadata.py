@@ -11,6 +11,7 @@ from rag_pipeline.contracts import Contract, TunedFusion
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.columns import column_lineage, column_schema
 from rag_pipeline.orchestration.keys import CorpusKeys
+from rag_pipeline.orchestration.markup import escaped_name
 from rag_pipeline.refresh import RefreshContext
 from rag_pipeline.refresh.reports import DocumentChange, DocumentsReport, EvaluationReport, VectorTableReport
 from rag_pipeline.refresh.samples import sampled_chunks
@@ -120,4 +121,4 @@ def _cell(value: object, cut: bool) -> str:
     text = " ".join(str(value).split())
     if cut and len(text) > _CHARACTERS_SHOWN:
         text = text[: _CHARACTERS_SHOWN - 1] + "…"
-    return text.replace("|", "\\|")
+    return escaped_name(text)

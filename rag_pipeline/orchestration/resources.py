@@ -10,7 +10,6 @@ from pydantic import PrivateAttr
 
 from rag_pipeline.config import CorpusConfig, Deployment, data_root
 from rag_pipeline.index.lock import RefreshLock
-from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.dead_runs import mark_process
 from rag_pipeline.orchestration.pool_watch import PoolWatch
@@ -51,15 +50,14 @@ class Embedders(dg.ConfigurableResource):  # type: ignore[type-arg]
     tokens_per_minute: int | None = None
 
     def applied(self, corpus: CorpusConfig) -> CorpusConfig:
-        """The corpus as it is refreshed in this deployment."""
-        return Deployment(
-            provider=self.provider,
-            usd_per_refresh=self.usd_per_refresh,
-            tokens_per_refresh=self.tokens_per_refresh,
-            concurrency=self.concurrency,
-            requests_per_minute=self.requests_per_minute,
-            tokens_per_minute=self.tokens_per_minute,
-        ).applied(corpus)
+        """The corpus as it is refreshed in this deployment.
+
+        Raises:
+            ConfigError: a value cannot be; the message names the field.
+        """
+        values = {name: getattr(self, name) for name in Deployment.model_fields}
+        called = {name: f"{type(self).__name__}.{name}" for name in values}
+        return Deployment.of(values, called).applied(corpus)
 
 
 class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -87,6 +85,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
     _contexts: dict[str, RefreshContext] = PrivateAttr(default_factory=dict)
     _watches: list[PoolWatch] = PrivateAttr(default_factory=list)
     _instance: dg.DagsterInstance | None = PrivateAttr(default=None)
+    _run: dg.DagsterRun | None = PrivateAttr(default=None)
     _log: dg.DagsterLogManager | None = PrivateAttr(default=None)
 
     def __init__(self, **values: Any) -> None:
@@ -95,7 +94,7 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Dagster calls this at the start of a run."""
-        self._instance = context.instance
+        self._instance, self._run = context.instance, context.run
         mark_process(context)
 
     def context(self, corpus: CorpusConfig, run_id: str, log: dg.DagsterLogManager | None = None) -> RefreshContext:
@@ -112,24 +111,47 @@ class RefreshSettings(dg.ConfigurableResource):  # type: ignore[type-arg]
         """
         self._log = log
         if corpus.name not in self._contexts:
-            root = data_root(self.data) if self.data else self.stores.root()
-            deployed = self.embedders.applied(corpus)
-            check_apart(corpus, root)
-            self._locks[corpus.name] = RefreshLock.acquire(CorpusStore(root, corpus.name), run_id, self.wait_seconds)
-            self._contexts[corpus.name] = RefreshContext(
-                corpus=deployed,
-                data_root=root,
-                full=self.full,
-                allow_deletes=self.allow_deletes,
-                accept_drop=self.accept_drop,
-                removed=frozenset(self.removed),
-                run_id=run_id,
-                reporter=Several((listener.get(), Lines(self._say, _SECONDS_BETWEEN_EVENTS, always_end=True))),
-            )
+            refresh = self._unlocked(corpus, run_id)
+            self._tag_run(corpus)
+            self._locks[corpus.name] = RefreshLock.acquire(refresh.store, run_id, self.wait_seconds)
+            self._contexts[corpus.name] = refresh
             pool = names.pool_name(corpus.embedding.provider)
             if pool is not None and self._instance is not None and not self._instance.is_ephemeral:
                 self._watches.append(PoolWatch(self._instance, corpus.name, pool, run_id))
         return self._contexts[corpus.name]
+
+    def reading_context(self, corpus: CorpusConfig, run_id: str) -> RefreshContext:
+        """What a look at the store works with, which takes no lock and may so be had while a refresh is at work.
+
+        Raises:
+            ConfigError: the deployment's settings cannot be, or source and data root overlap.
+        """
+        return self._contexts.get(corpus.name) or self._unlocked(corpus, run_id)
+
+    def _unlocked(self, corpus: CorpusConfig, run_id: str) -> RefreshContext:
+        root = data_root(self.data) if self.data else self.stores.root()
+        check_apart(corpus, root)
+        return RefreshContext(
+            corpus=self.embedders.applied(corpus),
+            data_root=root,
+            full=self.full,
+            allow_deletes=self.allow_deletes,
+            accept_drop=self.accept_drop,
+            removed=frozenset(self.removed),
+            run_id=run_id,
+            reporter=Several((listener.get(), Lines(self._say, _SECONDS_BETWEEN_EVENTS, always_end=True))),
+        )
+
+    def _tag_run(self, corpus: CorpusConfig) -> None:
+        """Note on a run of this corpus's assets alone that it is one, when no job of the corpus has.
+
+        The queue lets in no other run of the corpus then, and people find the run under the corpus.
+        """
+        run, instance = self._run, self._instance
+        if run is None or instance is None or instance.is_ephemeral or names.CORPUS_TAG in run.tags:
+            return
+        if run.asset_selection and all(key.path[-2:-1] == [corpus.name] for key in run.asset_selection):
+            instance.add_run_tags(run.run_id, names.run_tags(corpus.name, corpus.group))
 
     def _say(self, line: str) -> None:
         if self._log is not None:

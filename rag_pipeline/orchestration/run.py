@@ -17,6 +17,7 @@ from rag_pipeline.errors import ConfigError, CredentialsError, MissingExtraError
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.corpus_definitions import build_corpus_definitions
 from rag_pipeline.orchestration.dead_runs import fail_dead_runs, process_tags
+from rag_pipeline.orchestration.markup import plain
 from rag_pipeline.orchestration.resources import RefreshSettings, listener
 from rag_pipeline.refresh import Reporter
 
@@ -108,7 +109,7 @@ def _error(corpus: str, result: dg.ExecuteInProcessResult) -> str:
     """Why a run failed: the blocking checks that did not hold, each from a line of its own on, or else the first failed
     step."""
     findings = [
-        f"{event.event_specific_data.check_name}: {event.event_specific_data.description}"
+        f"{event.event_specific_data.check_name}: {plain(event.event_specific_data.description or '')}"
         for event in result.all_events
         if isinstance(event.event_specific_data, dg.AssetCheckEvaluation)
         and not event.event_specific_data.passed

@@ -6,8 +6,9 @@ import pyarrow.compute as pc
 
 from rag_pipeline.errors import StoreError
 from rag_pipeline.index.bm25 import verify_segment
+from rag_pipeline.index.current import Pointer, read_pointer
 from rag_pipeline.index.snapshot import open_vector_table, read_manifest, served_manifest
-from rag_pipeline.index.store import CHUNKS, DOCUMENTS, ITEMS, VECTORS
+from rag_pipeline.index.store import CHUNKS, DOCUMENTS, ITEMS, VECTORS, CorpusStore
 from rag_pipeline.index.vector_table import identity_of
 from rag_pipeline.lance import read
 from rag_pipeline.refresh.checks import CheckOutcome
@@ -93,8 +94,23 @@ def check_cost_of_change(context: RefreshContext) -> CheckOutcome:
 
 
 def check_snapshot_whole(context: RefreshContext) -> CheckOutcome:
-    """Whatever the served snapshot names is there, belongs together, and is as it was written."""
-    store = context.store
+    """Whatever the served snapshot names is there, belongs together, and is as it was written.
+
+    A refresh may publish meanwhile, and drop what was served until then: what is served now is looked at in its place.
+    """
+    before = _served(context.store)
+    outcome = _look_at_served(context.store)
+    return outcome if outcome.passed or _served(context.store) == before else _look_at_served(context.store)
+
+
+def _served(store: CorpusStore) -> Pointer | None:
+    try:
+        return read_pointer(store)
+    except StoreError:
+        return None  # damaged, which the look at it says
+
+
+def _look_at_served(store: CorpusStore) -> CheckOutcome:
     try:
         manifest = read_manifest(store)
         table = open_vector_table(store, manifest)

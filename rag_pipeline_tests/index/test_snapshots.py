@@ -149,6 +149,14 @@ def test_one_refresh_at_a_time_and_the_other_is_told_which(workspace: Workspace)
     RefreshLock.acquire(store, "run-3").release()
 
 
+def test_a_process_does_not_wait_for_itself(workspace: Workspace) -> None:
+    store = CorpusStore(workspace.data, "docs")
+    lock = RefreshLock.acquire(store, "run-1")
+    with pytest.raises(LockedError):
+        RefreshLock.acquire(store, "run-1")
+    lock.release()
+
+
 HOLD = """
 import os, signal, sys, time
 from pathlib import Path
@@ -168,6 +176,14 @@ def test_a_lock_left_by_a_dead_process_is_none(workspace: Workspace) -> None:
     subprocess.run([sys.executable, "-c", HOLD, str(workspace.data), "die"], check=False)
     assert (workspace.data / "docs" / "refresh.owner.json").exists()
     RefreshLock.acquire(CorpusStore(workspace.data, "docs"), "run-2").release()
+
+
+def test_processes_of_one_run_take_turns(workspace: Workspace) -> None:
+    other = subprocess.Popen([sys.executable, "-c", HOLD, str(workspace.data), "live"], stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"held\n"
+    RefreshLock.acquire(CorpusStore(workspace.data, "docs"), "other").release()
+    assert other.wait() == 0
 
 
 def test_a_waiting_refresh_gets_its_turn(workspace: Workspace) -> None:

@@ -6,12 +6,17 @@ import itertools
 import json
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from rag_pipeline.orchestration import build_corpus_definitions, build_definitions, changes, names
+from rag_pipeline.config import CorpusConfig
+from rag_pipeline.orchestration import build_corpus_definitions, build_definitions, changes, looks, names
+from rag_pipeline.refresh.reports import SourceListing
+from rag_pipeline.refresh.source import look_at_source
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.orchestration.instances import materialization, refreshed
 from rag_pipeline_tests.orchestration.test_dagster import PAGES
@@ -165,6 +170,35 @@ def test_a_source_that_cannot_be_listed_holds_up_no_other(sensor: Sensor) -> Non
     assert "gone: " in (sensor.reason or "")
     assert "does not exist" in (sensor.reason or "")
     assert [request.job_name for request in sensor.look()] == ["refresh_docs"]
+
+
+def test_a_source_that_takes_long_to_list_holds_up_no_other_and_is_seen_later(
+    workspace: Workspace, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, calls = threading.Event(), []
+
+    def slowly(corpus: CorpusConfig) -> SourceListing:
+        calls.append(corpus.name)
+        assert corpus.name != "slow" or answers.wait(60)
+        return look_at_source(corpus)
+
+    monkeypatch.setattr(looks, "look_at_source", slowly)
+    monkeypatch.setattr(changes, "_SECONDS_A_LOOK", 0.5)
+    for name in ("docs", "slow"):
+        workspace.corpus(name, yaml=YAML, files=PAGES)
+    repository = build_definitions([workspace.config(name) for name in ("slow", "docs")]).get_repository_def()
+    cursor, asked, reason = None, [], None
+    for tick in range(6):
+        context = dg.build_sensor_context(instance, cursor, repository_def=repository)
+        found = repository.get_sensor_def(names.CHANGES_SENSOR).evaluate_tick(context)
+        cursor, reason = found.cursor, found.skip_message or reason
+        asked.append([request.job_name for request in found.run_requests or ()])
+        if tick == 2:
+            assert calls.count("slow") == 1, "it is asked once, however often somebody looks meanwhile"
+            assert "slow: its source is being listed, which takes long" in (reason or "")
+            answers.set()
+            time.sleep(0.5)
+    assert asked == [[], ["refresh_docs"], [], [], ["refresh_slow"], []]
 
 
 def test_no_file_is_opened(sensor: Sensor) -> None:

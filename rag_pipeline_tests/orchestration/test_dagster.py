@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from rag_pipeline.index.lock import RefreshLock
 from rag_pipeline.orchestration import RefreshSettings, build_corpus_definitions, build_definitions, names
 from rag_pipeline.orchestration.run import run_refresh
 from rag_pipeline.refresh import Silent
@@ -201,3 +202,45 @@ def test_the_events_of_a_run_tell_its_progress(workspace: Workspace, instance: d
     told = [entry.user_message for entry in instance.all_logs(outcome.run_id) if entry.dagster_event is None]
     assert any(line.startswith("docs/documents: 2 documents, 2 added") for line in told)
     assert any(line.startswith("docs/snapshot: snapshot 1 is served") for line in told)
+
+
+@pytest.mark.parametrize(("names_of_corpora", "tagged"), [(("docs",), "docs"), (("docs", "faq"), None)])
+def test_a_run_of_assets_without_a_job_is_one_of_their_corpus(
+    workspace: Workspace, instance: dg.DagsterInstance, names_of_corpora: tuple[str, ...], tagged: str | None
+) -> None:
+    corpora = []
+    for name in ("docs", "faq"):
+        workspace.corpus(name, yaml="source: {path: files}\ngroup: support\n", files=PAGES)
+        corpora.append(workspace.config(name))
+    job = build_definitions(corpora, settings(workspace)).resolve_implicit_global_asset_job_def()
+    selected = [dg.AssetKey([name, stage]) for name in names_of_corpora for stage in (names.DOCUMENTS, names.CHUNKS)]
+    quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    result = job.execute_in_process(
+        instance=instance,
+        asset_selection=selected,
+        run_config={**quiet, "execution": {"config": {"in_process": {}}}},
+    )
+    assert result.success
+    run = instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert run.tags.get(names.CORPUS_TAG) == tagged
+    assert run.tags.get(names.GROUP_TAG) == ("support" if tagged else None)
+
+
+def test_the_served_snapshot_can_be_looked_after_while_a_refresh_is_at_work(
+    workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    workspace.corpus(files=PAGES)
+    workspace.refresh()
+    check = dg.AssetCheckKey(dg.AssetKey(["docs", names.SNAPSHOT]), names.SNAPSHOT_IS_WHOLE)
+    alone = dg.define_asset_job("look", dg.AssetSelection.checks(check), executor_def=dg.in_process_executor)
+    corpus = build_definitions([workspace.config()], settings(workspace))
+    job = dg.Definitions.merge(corpus, dg.Definitions(jobs=[alone])).resolve_job_def("look")
+    quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    lock = RefreshLock.acquire(workspace.context().store, "a refresh")
+    try:
+        result = job.execute_in_process(instance=instance, run_config=quiet, raise_on_error=False)
+    finally:
+        lock.release()
+    (found,) = evaluations(instance, result.run_id)
+    assert found.passed

@@ -61,6 +61,22 @@ def test_limits_only_ever_lower_what_a_corpus_allows_itself(workspace: Workspace
     assert Deployment().applied(corpus) is corpus
 
 
+def test_a_resource_that_cannot_be_is_a_line_that_names_it(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+    workspace.corpus(files=PAGES)
+    settings = RefreshSettings(
+        stores=CorpusStores(data=str(workspace.data)), embedders=Embedders(provider="opnai", concurrency=0)
+    )
+    job = build_definitions([workspace.config()], settings).resolve_job_def("refresh_docs")
+    result = job.execute_in_process(instance=instance, run_config=QUIET, raise_on_error=False)
+    (failed,) = [event for event in result.all_events if event.is_step_failure]
+    said = failed.step_failure_data.user_failure_data
+    assert said is not None
+    assert said.description == (
+        "Embedders.provider=opnai: expected 'static', 'hash' or 'auto'\n"
+        "Embedders.concurrency=0: expected greater than or equal to 1"
+    )
+
+
 def test_environment_variables_set_the_same_for_the_command_and_for_dagster(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,10 +73,23 @@ def test_a_group_is_refreshed_by_a_run_a_corpus_with_the_options_that_were_given
         assert run.success
 
 
-def test_a_corpus_named_like_the_job_of_a_group_is_refused(workspace: Workspace) -> None:
-    workspace.corpus("group_support", yaml="source: {path: files}\ngroup: support\n")
-    with pytest.raises(ConfigError, match="2 jobs would be called refresh_group_support"):
-        build_definitions([workspace.config("group_support")])
+@pytest.mark.parametrize("name", ["group_support", "all_corpora"])
+def test_a_corpus_named_like_the_job_of_a_group_leaves_the_others_alone(workspace: Workspace, name: str) -> None:
+    workspace.corpus(name, yaml="source: {path: files}\ngroup: support\n")
+    workspace.corpus("good", yaml="source: {path: files}\ngroup: support\n")
+    corpora = [workspace.config(name), workspace.config("good")]
+    definitions = build_definitions(corpora)
+    assert job_names(definitions) == {"refresh_good", "refresh_group_support", "refresh_all_corpora"}
+    (spec,) = [spec for spec in definitions.resolve_all_asset_specs() if spec.group_name == names.FAULTY_GROUP]
+    assert f"its job would be called refresh_{name}, as" in (spec.description or "")
+    with pytest.raises(ConfigError, match=f"its job would be called refresh_{name}, as the one that refreshes several"):
+        build_definitions(corpora, strict=True)
+
+
+def test_two_corpora_of_one_name_are_refused(workspace: Workspace) -> None:
+    workspace.corpus()
+    with pytest.raises(ConfigError, match="2 corpora are called docs"):
+        build_definitions([workspace.config(), workspace.config()])
 
 
 def test_groups_have_names_that_jobs_can_have(workspace: Workspace) -> None:
@@ -145,6 +158,8 @@ def test_what_dagster_alone_refuses_is_a_fault_of_that_corpus(workspace: Workspa
     assert "refresh_bad" not in job_names(definitions)
     keys = {key.to_user_string() for key in definitions.resolve_all_asset_keys()}
     assert "bad/corpus_yaml" in keys
+    with pytest.raises(ConfigError, match=r"bad.corpus\.yaml: Dagster refuses it: .*cron"):
+        build_definitions(corpora, strict=True)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -163,6 +178,16 @@ def test_each_corpus_chooses_its_executor(workspace: Workspace) -> None:
     definitions = build_definitions([workspace.config("first"), workspace.config("second")])
     executors = {name: definitions.resolve_job_def(f"refresh_{name}").executor_def.name for name in ("first", "second")}
     assert executors == {"first": "in_process", "second": "multiprocess"}
+
+
+def test_assets_that_are_materialized_without_a_job_share_a_process(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.corpus()
+    monkeypatch.setenv("RAG_PIPELINE_CORPORA", str(workspace.corpora))
+    from rag_pipeline.definitions import definitions
+
+    assert definitions().resolve_implicit_global_asset_job_def().executor_def.name == "in_process"
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,14 @@ def test_all_corpora_can_join_under_one_prefix(workspace: Workspace) -> None:
     assert {key.path[0] for key in definitions.resolve_all_asset_keys()} == {"search"}
 
 
+def test_a_prefix_may_be_a_string_as_elsewhere_in_dagster(workspace: Workspace) -> None:
+    folder = workspace.corpus()
+    keys = build_corpus_definitions(load_corpus(folder), key_prefix="search").assets or ()
+    assert {key.path[0] for asset in keys if isinstance(asset, dg.AssetsDefinition) for key in asset.keys} == {"search"}
+    keys = build_definitions([workspace.config()], key_prefix="search").resolve_all_asset_keys()
+    assert {tuple(key.path[:2]) for key in keys} == {("search", "docs")}
+
+
 def project(workspace: Workspace, attributes: str) -> Path:
     root = workspace.root / "shop"
     component = root / "shop" / "defs" / "catalogue"
@@ -101,10 +109,11 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
     return put
 
 
+@pytest.mark.parametrize("prefix", ["[search]", "search"])
 def test_a_component_of_a_defs_folder_is_a_corpus(
-    workspace: Workspace, instance: dg.DagsterInstance, importable: Callable[[Path], Path]
+    workspace: Workspace, instance: dg.DagsterInstance, importable: Callable[[Path], Path], prefix: str
 ) -> None:
-    root = importable(project(workspace, "  folder: .\n  key_prefix: [search]\n"))
+    root = importable(project(workspace, f"  folder: .\n  key_prefix: {prefix}\n"))
     definitions = dg.load_from_defs_folder(path_within_project=root / "shop")
     assert dg.AssetKey(["search", "catalogue", "snapshot"]) in definitions.resolve_all_asset_keys()
     job = definitions.resolve_job_def("refresh_catalogue")

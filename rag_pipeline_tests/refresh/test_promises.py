@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from rag_pipeline.index.snapshot import manifest_file
+import pytest
+
+from rag_pipeline.contracts import Manifest
+from rag_pipeline.index.snapshot import manifest_file, open_vector_table
+from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.lance import delete_keys
+from rag_pipeline.refresh import promises
 from rag_pipeline.refresh.promises import (
     check_cost_of_change,
     check_every_text_embedded,
@@ -148,6 +154,27 @@ def test_a_whole_snapshot_is_told_from_every_kind_of_damaged_one(workspace: Work
     assert vectors is not None
     vectors.tags.delete("snapshot-000001")
     damaged(workspace, "has no such version any more")
+    (store.snapshots / "CURRENT").write_text("{")
+    damaged(workspace, "CURRENT")
+
+
+def test_a_snapshot_that_is_dropped_while_it_is_looked_at_is_not_damaged(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.corpus(yaml="source: {path: files}\nkeep_snapshots: 1\n", files=PAGES)
+    workspace.refresh()
+    opened: list[int] = []
+
+    def slowly(store: CorpusStore, manifest: Manifest) -> Any:
+        opened.append(manifest.snapshot)
+        if manifest.snapshot == 1:
+            workspace.write("more.md", "# More\n\nAnother page.\n")
+            workspace.refresh()
+        return open_vector_table(store, manifest)
+
+    monkeypatch.setattr(promises, "open_vector_table", slowly)
+    assert check_snapshot_whole(workspace.context()).passed
+    assert opened == [1, 2]
 
 
 def test_a_corpus_that_was_never_refreshed_passes_no_check(workspace: Workspace) -> None:
