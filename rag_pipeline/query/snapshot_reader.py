@@ -124,10 +124,18 @@ class SnapshotReader:
         around = self.passages.around(rows.to_pylist(), count)
         return [hit.model_copy(update=one._asdict()) for hit, one in zip(hits, around, strict=True)]
 
-    def document_ids(self, text: str, k: int, mode: str, rerank: str | None) -> list[str]:
-        """The document of each of the best ``k`` chunks."""
+    def hit_documents(self, text: str, k: int, mode: str, rerank: str | None) -> list[tuple[str, ...]]:
+        """The documents that hold each of the best ``k`` texts, the one that is shown first."""
         ranked = self._rank(text, k, mode, None, rerank)
-        return self.columns.document_ids([one.found.row for one in ranked.reranking.results])
+        return self._holders([one.found.row for one in ranked.reranking.results])
+
+    def _holders(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
+        """For each row the documents that hold its text, its own first."""
+        holders: list[tuple[str, ...]] = [(name,) for name in self.columns.document_ids(rows)]
+        for at in self.groups.shared(np.asarray(rows, dtype=np.int64)).tolist():
+            names = self.columns.document_ids(self.groups.rows_like(rows[at]).tolist())
+            holders[at] = tuple(dict.fromkeys((*holders[at], *sorted(names))))
+        return holders
 
     def explain(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Explanation]:
         ranked = self._rank(text, k, mode, where, rerank)
@@ -242,7 +250,7 @@ class SnapshotReader:
             looks = [self._hybrid_places(rows, asked, cut, bm25_weights) for cut in sorted({_CANDIDATES_PER_ARM, depth})]
             places["hybrid"] = looks[0] if len(looks) == 1 else continued(looks[0], looks[1], self.groups.codes[rows])
         cut = any(len(arm.rows) == depth for arm in asked.arms.values())
-        return Rankings(self.columns.document_ids(rows.tolist()), places, cut)
+        return Rankings(self._holders(rows.tolist()), places, cut)
 
     def _hybrid_places(self, rows: Ints, asked: _Asked, depth: int, bm25_weights: Floats | None) -> Ints:
         assert asked.matches is not None
