@@ -65,6 +65,7 @@ def test_a_worse_candidate_is_refused_and_the_queries_that_fell_are_named(worksp
         assert "'installing' ndcg@10 1.00 -> 0.00" in str(caught.value)
         assert str(caught.value).count("ndcg@10 1.00 -> 0.00") == 5
         assert "--accept-drop" in str(caught.value)
+        assert ("missing, so that nothing finds them: " in str(caught.value)) == (harm != "stemmer")
         assert workspace.index().snapshot == 1
         assert max(map(len, str(caught.value).splitlines())) < 150
     reports = workspace.refresh(accept_drop=True)
