@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Collection, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,10 +135,12 @@ class SnapshotReader:
 
     def _holders(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
         """For each row the documents that hold its text, its own first."""
-        holders: list[tuple[str, ...]] = [(name,) for name in self.columns.document_ids(rows)]
-        for at in self.groups.shared(np.asarray(rows, dtype=np.int64)).tolist():
-            names = self.columns.document_ids(self.groups.rows_like(rows[at]).tolist())
-            holders[at] = tuple(dict.fromkeys((*holders[at], *sorted(names))))
+        shared = self.groups.shared(np.asarray(rows, dtype=np.int64)).tolist()
+        like = [self.groups.rows_like(rows[at]).tolist() for at in shared]
+        names = iter(self.columns.document_ids([*rows, *chain.from_iterable(like)]))
+        holders: list[tuple[str, ...]] = [(next(names),) for _ in rows]
+        for at, others in zip(shared, like, strict=True):
+            holders[at] = tuple(dict.fromkeys((*holders[at], *sorted(islice(names, len(others))))))
         return holders
 
     def explain(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Explanation]:

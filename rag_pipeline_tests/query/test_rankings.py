@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rag_pipeline.query import Index
-from rag_pipeline.query.index import MODES
+from rag_pipeline.query.index import DEFAULT_MEMORY_BUDGET, MODES
 from rag_pipeline.query.rankings import ABSENT, Rankings, continued, folded
 from rag_pipeline_tests.conftest import Workspace
 
@@ -61,12 +61,13 @@ def test_ranks_of_documents_are_their_places_in_the_list(index: Index, query: st
             assert rankings.document_ranks(mode, wanted).tolist() == [expected]
 
 
-def test_a_hit_stands_for_all_documents_that_hold_its_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory_budget", [DEFAULT_MEMORY_BUDGET, 0])
+def test_a_hit_stands_for_all_documents_that_hold_its_text(tmp_path: Path, memory_budget: int) -> None:
     workspace = Workspace(tmp_path)
     pages = {f"{n}/{name}.txt": f"The {name} by the river.\n" for n in range(3) for name in WORDS}
     workspace.corpus(files=pages)
     workspace.refresh()
-    index = workspace.index()
+    index = workspace.index(memory_budget=memory_budget)
     mills = [f"{n}/mill.txt" for n in range(3)]
     rankings = index.rankings("mill", MODES, 100)
     for mode in MODES:
