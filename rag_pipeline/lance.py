@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,15 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_pipeline.errors import RagPipelineError, StoreError, StoreUnreachableError
-from rag_pipeline.storage import Failure, ObjectPath, StorePath, failure_of
+from rag_pipeline.storage import Failure, ObjectPath, StorePath, failure_of, read_again
 from rag_pipeline.write_points import reached
 
 _KEYS_PER_STATEMENT = 500
 """How many keys one IN list names: a longer one is slow to plan."""
 
 _LISTINGS = 5
-_TRIES = 5
-_PAUSE_SECONDS = 0.2
 
 _ROWS_IN_MEMORY = 2**17
 """Rows a batch where all rows are to be in memory anyway: each batch costs about as much as reading 5,000 short rows."""
@@ -57,19 +54,6 @@ def open_table(database: Any, name: str) -> Any | None:
         raise
 
 
-def read_again(read: Callable[[], Any]) -> Any:
-    """What a request to a table gives. Lance makes one again that fails, but not a listing whose answer is cut off."""
-    for left in reversed(range(_TRIES)):
-        try:
-            return read()
-        except (RuntimeError, OSError, ValueError) as error:
-            failure = failure_of(error)
-            if not left or failure is None or failure.kind != "cut":
-                raise
-        time.sleep(_PAUSE_SECONDS * (_TRIES - left))
-    raise AssertionError("unreachable")
-
-
 def versions(table: Any) -> list[dict[str, Any]]:
     """All versions of a table, oldest first, as LanceDB describes them."""
     found: list[dict[str, Any]] = read_again(table.list_versions)
@@ -88,13 +72,17 @@ def tag_version(table: Any, tag: str) -> int | None:
 
 def tag_versions(table: Any) -> dict[str, int]:
     """The versions that all tags keep. LanceDB lists tags, then reads each: one that vanishes meanwhile is no fault."""
-    for left in reversed(range(_LISTINGS)):
+    for _ in range(_LISTINGS - 1):
         try:
-            return {name: int(tag["version"]) for name, tag in read_again(table.tags.list).items()}
+            return _tag_versions(table)
         except RuntimeError as error:
-            if not left or "not found" not in str(error).lower():
+            if "not found" not in str(error).lower():
                 raise
-    raise AssertionError("unreachable")
+    return _tag_versions(table)
+
+
+def _tag_versions(table: Any) -> dict[str, int]:
+    return {name: int(tag["version"]) for name, tag in read_again(table.tags.list).items()}
 
 
 def sql_string(value: str) -> str:

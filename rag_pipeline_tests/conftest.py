@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from rag_pipeline.config import CorpusConfig
 from rag_pipeline.corpus_files import load_corpus
@@ -17,6 +18,10 @@ from rag_pipeline.corpus_files import load_corpus
 if TYPE_CHECKING:
     from rag_pipeline.query import Index
     from rag_pipeline.refresh import RefreshContext
+
+# How long an example takes says more of what else the machine does than of the code.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @dataclass

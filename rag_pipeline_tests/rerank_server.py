@@ -12,9 +12,9 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
+
+from rag_pipeline_tests.json_server import Answer, JsonServer, chat_completion
 
 RERANK_PATHS = ("/v1/rerank", "/v2/rerank", "/rerank")
 CHAT_PATHS = ("/v1/chat/completions", "/chat/completions")
@@ -85,13 +85,15 @@ def _chat_answer(request: Request) -> dict[str, Any]:
     asked = json.loads(request.body["messages"][1]["content"])
     if "passage" in asked:
         request.texts = [asked["passage"]]
-        return _chat_message(request, written_line(asked["title"], asked["passage"]))
-    request.texts = [passage["text"] for passage in asked["passages"]]
-    grades = [
-        {"passage": passage["passage"], "grade": round(10 * score(asked["query"], passage["text"]))}
-        for passage in asked["passages"]
-    ]
-    return _chat_message(request, json.dumps({"grades": grades}))
+        content = written_line(asked["title"], asked["passage"])
+    else:
+        request.texts = [passage["text"] for passage in asked["passages"]]
+        grades = [
+            {"passage": passage["passage"], "grade": round(10 * score(asked["query"], passage["text"]))}
+            for passage in asked["passages"]
+        ]
+        content = json.dumps({"grades": grades})
+    return chat_completion(request.body["model"], content, prompt_tokens=5, completion_tokens=2)
 
 
 def written_line(title: str, passage: str) -> str:
@@ -99,82 +101,31 @@ def written_line(title: str, passage: str) -> str:
     return f"Zanzibar, where {title or 'a page without title'} says {len(passage)} letters."
 
 
-def _chat_message(request: Request, content: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": content}
-    return {
-        "id": "c-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": request.body["model"],
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
-    }
+class RerankServer(JsonServer):
+    """``faults`` are for the first requests, one each; None is a proper answer."""
 
+    def __init__(self, faults: Sequence[Fault | None] = ()) -> None:
+        super().__init__()
+        self.requests: list[Request] = []
+        self._faults = list(faults)
+        self._lock = threading.Lock()
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-    def do_POST(self) -> None:
-        content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        request = Request(self.path, self.headers.get("Authorization") or "", json.loads(content))
-        fault = self.server.owner.take(request)
+    def answer(self, path: str, authorization: str, body: dict[str, Any]) -> Answer:
+        request = Request(path, authorization, body)
+        fault = self._take(request)
         refusal = _refusal(request)
         if fault.status == 200 and refusal is not None:
             fault = Fault(400, refusal)
         if fault.status != 200:
             message = fault.message.replace("{key}", request.key)
-            self._reply(fault.status, json.dumps({"message": message, "error": {"message": message}}), fault.retry_after)
-            return
+            waiting = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
+            return Answer(fault.status, {"message": message, "error": {"message": message}}, waiting)
         answer: Any = _rerank_answer(request) if request.path in RERANK_PATHS else _chat_answer(request)
         if fault.change is not None:
             answer = fault.change(answer)
-        self._reply(200, fault.raw if fault.raw is not None else json.dumps(answer), None)
+        return Answer(200, fault.raw if fault.raw is not None else json.dumps(answer))
 
-    def _reply(self, status: int, body: str, retry_after: str | None) -> None:
-        content = body.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        if retry_after is not None:
-            self.send_header("Retry-After", retry_after)
-        self.end_headers()
-        self.wfile.write(content)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, owner: RerankServer) -> None:
-        self.owner = owner
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-
-class RerankServer:
-    """To be used with ``with``. ``faults`` are for the first requests, one each; None is a proper answer."""
-
-    def __init__(self, faults: Sequence[Fault | None] = ()) -> None:
-        self.requests: list[Request] = []
-        self._faults = list(faults)
-        self._lock = threading.Lock()
-        self._server = _Server(self)
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def take(self, request: Request) -> Fault:
+    def _take(self, request: Request) -> Fault:
         with self._lock:
             self.requests.append(request)
             return (self._faults.pop(0) if self._faults else None) or Fault()
-
-    def __enter__(self) -> RerankServer:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._server.server_close()

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "rag_pipeline"
 
-SHARED = {"contracts", "config", "errors", "hashing", "files", "lance", "storage", "write_points"}
+SHARED = {"contracts", "config", "errors", "hashing", "files", "lance", "storage", "wording", "write_points"}
 """Every room may use these; they use nothing but each other."""
 
 ARROWS: dict[str, set[str]] = {
@@ -20,6 +20,7 @@ ARROWS: dict[str, set[str]] = {
     "hashing": set(),
     "files": {"storage", "write_points"},
     "lance": {"errors", "storage", "write_points"},
+    "wording": set(),
     "write_points": set(),
     "corpus_files": SHARED,
     "index": SHARED,

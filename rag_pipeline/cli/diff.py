@@ -8,6 +8,7 @@ from typing import Any
 from rag_pipeline.cli.output import print_json, print_line, print_table
 from rag_pipeline.config import corpora_root, data_root
 from rag_pipeline.query import Index
+from rag_pipeline.wording import counted
 
 _SHOWN = 20
 
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     if "embedder" in difference.configuration_changed:
         print_line(f"  embedder: before {_embedder(before, after)}, after {_embedder(after, before)}")
     if difference.figures is not None:
-        print_line(f"  {len(difference.moved)} queries have other first ten")
+        print_line(f"  {counted(len(difference.moved), 'query')} with other first ten")
         for moved in difference.moved[:_SHOWN]:
             came_or_went = f"{len(moved.entered)} came in, {len(moved.left)} went out"
             what = came_or_went if moved.entered or moved.left else "other order"
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             rows.append([mode, *means, found.better, found.worse, f"{found.p_value:.3f}"])
         columns = ("ndcg@10", str(difference.before), str(difference.after), "change", "better", "worse", "p")
         print_table(columns, rows)
-        print_line(f"  {difference.figures[1].queries} queries; p is of a paired randomisation test")
+        print_line(f"  {counted(difference.figures[1].queries, 'query')}; p is of a paired randomisation test")
     return 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rag_pipeline.cli.output import print_json, print_line
 from rag_pipeline.config import corpora_root, data_root
+from rag_pipeline.wording import counted
 
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -36,11 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"corpora": [corpus.name for corpus in corpora], "findings": found, "fixed": fixed})
     else:
         if arguments.fix:
-            print_line(f"{fixed} leftovers deleted")
+            print_line(f"{counted(fixed, 'leftover')} deleted")
         for finding in findings:
             print_line(f"{finding.severity}: {finding.corpus}: {finding.message}")
         errors = sum(finding.severity == "error" for finding in findings)
-        print_line(f"{len(corpora)} corpora examined: {errors} errors, {len(findings) - errors} warnings")
+        print_line(
+            f"{counted(len(corpora), 'corpus')} examined: {counted(errors, 'error')}, "
+            f"{counted(len(findings) - errors, 'warning')}"
+        )
     return 1 if any(finding.severity == "error" for finding in findings) else 0
 
 

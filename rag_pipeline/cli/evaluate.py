@@ -12,6 +12,7 @@ from rag_pipeline.cli.warnings import warnings_on_stderr
 from rag_pipeline.config import corpora_root, data_root
 from rag_pipeline.errors import ConfigError
 from rag_pipeline.query import Index
+from rag_pipeline.wording import counted
 
 ALL_LOCAL = "all-local"
 _RERANK = (
@@ -61,9 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({**shown, "fusion": fusion, "left_out": left_out} if left_out else {**shown, "fusion": fusion})
         return 0
     if queries is None:
-        asked = f"{results.queries} known items (titles and headings; evaluation in corpus.yaml names no query set)"
+        asked = (
+            f"{counted(results.queries, 'known item')} (titles and headings; evaluation in corpus.yaml names no query set)"
+        )
     else:
-        asked = f"{results.queries} queries of {corpus.folder / str(corpus.evaluation.queries)}"
+        asked = f"{counted(results.queries, 'query')} of {corpus.folder / str(corpus.evaluation.queries)}"
     print_line(f"{evaluation.corpus}, snapshot {evaluation.snapshot}: {asked}")
     rows = [[mode, *(f"{values[name]:.3f}" for name in SHOWN_METRICS)] for mode, values in figures.items()]
     print_table(("mode", *SHOWN_METRICS), rows)
@@ -80,8 +83,9 @@ def described_fusion(index: Index) -> str:
     if tuned is None or not fusion.tuned:
         return line
     return (
-        f"{line}, tuned on {tuned.tuned_on} queries (default {tuned.default_weight:g}); {tuned.metric} of the other "
-        f"{tuned.reported_on}: {tuned.tuned_figure:.3f}, with the default {tuned.default_figure:.3f}"
+        f"{line}, tuned on {counted(tuned.tuned_on, 'query')} (default {tuned.default_weight:g}); "
+        f"{tuned.metric} of the other {tuned.reported_on}: {tuned.tuned_figure:.3f}, "
+        f"with the default {tuned.default_figure:.3f}"
     )
 
 

@@ -12,6 +12,7 @@ from rag_pipeline.cli.output import money, print_json, print_line, print_table
 from rag_pipeline.cli.warnings import warnings_on_stderr
 from rag_pipeline.errors import ConfigError
 from rag_pipeline.query import Index
+from rag_pipeline.wording import counted
 
 if TYPE_CHECKING:
     from rag_pipeline.config import CorpusConfig
@@ -93,10 +94,10 @@ def _as_json(evaluation: GenerationEvaluation) -> dict[str, Any]:
 
 def _print(evaluation: GenerationEvaluation, per_query: bool) -> None:
     asked, available = len(evaluation.results), evaluation.queries_available
-    count = f"{asked} queries" if asked == available else f"{asked} of {available} queries"
+    count = counted(asked, "query") if asked == available else f"{asked} of {counted(available, 'query')}"
     print_line(
         f"{evaluation.corpus}, snapshot {evaluation.snapshot}: {count}, answered by {evaluation.model} from "
-        f"{evaluation.top_k} chunks, judged by {evaluation.judge_model}"
+        f"{counted(evaluation.top_k, 'chunk')}, judged by {evaluation.judge_model}"
     )
     means = evaluation.means()
     print_table(("metric", "mean", "queries"), [[name, _figure(mean.mean), mean.queries] for name, mean in means.items()])
@@ -109,14 +110,14 @@ def _print(evaluation: GenerationEvaluation, per_query: bool) -> None:
         print_table(("query", *means, "text"), rows)
     for used in evaluation.usage:
         print_line(
-            f"{used.model}: {used.requests} requests, {used.prompt_tokens} tokens read and {used.completion_tokens} "
-            f"written, {money(used.cost_usd)}"
+            f"{used.model}: {counted(used.requests, 'request')}, {counted(used.prompt_tokens, 'token')} read "
+            f"and {used.completion_tokens} written, {money(used.cost_usd)}"
         )
     failures = [
         f"  {result.query_id}: {step}: {reason}" for result in evaluation.failed for step, reason in result.failures.items()
     ]
     if failures:
-        print_line(f"{len(evaluation.failed)} of {asked} queries lack a figure:")
+        print_line(f"{len(evaluation.failed)} of {counted(asked, 'query')} without a figure:")
     for line in failures[:_FAILURES_SHOWN]:
         print_line(line)
     if len(failures) > _FAILURES_SHOWN:

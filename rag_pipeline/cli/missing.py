@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rag_pipeline.query import MissingExplanation, Place
+from rag_pipeline.wording import counted
 
 
 def missing_lines(missing: MissingExplanation) -> Iterator[str]:
@@ -32,11 +33,11 @@ def _verdict(missing: MissingExplanation) -> str:
     if missing.verdict == "empty":
         return "it is in the snapshot, and has no text that could be found"
     if missing.verdict == "filtered":
-        return f"the condition holds for none of its {missing.chunks} chunks; without it they stand here:"
+        return f"the condition holds for none of its {counted(missing.chunks, 'chunk')}; without it they stand here:"
     last = missing.reranked or missing.fused or missing.vector or missing.bm25
     if last is None or last.rank is None:
-        return f"none of its {missing.chunks_allowed} chunks comes into the list that hits are taken from"
-    return f"the best of its {missing.chunks_allowed} chunks stands at rank {last.rank}"
+        return f"none of its {counted(missing.chunks_allowed, 'chunk')} comes into the list that hits are taken from"
+    return f"the best of its {counted(missing.chunks_allowed, 'chunk')} stands at rank {last.rank}"
 
 
 def _described(place: Place) -> str:

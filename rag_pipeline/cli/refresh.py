@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rag_pipeline.cli.output import money, print_json, print_line
 from rag_pipeline.config import CorpusConfig, corpora_root, data_root
 from rag_pipeline.errors import ConfigError, MissingExtraError
+from rag_pipeline.wording import counted
 
 if TYPE_CHECKING:
     from rag_pipeline.orchestration import RefreshOutcome
@@ -150,16 +151,18 @@ def _dry_run(arguments: argparse.Namespace, corpora: list[CorpusConfig]) -> int:
         if plan.documents is not None:
             found = plan.documents
             print_line(
-                f"{plan.corpus}: {found.added} documents added, {found.changed} changed, {found.removed} removed, "
-                f"{found.unchanged} unchanged, {found.failed} failed"
+                f"{plan.corpus}: {counted(found.added, 'document')} added, {found.changed} changed, "
+                f"{found.removed} removed, {found.unchanged} unchanged, {found.failed} failed"
             )
             print_line(
-                f"  {plan.documents_to_chunk} documents to cut, {plan.chunks_to_add} new chunks, "
-                f"{plan.texts_to_embed} texts to embed with {plan.embedder} "
-                f"({plan.tokens_to_embed} tokens, {money(plan.cost_usd)})"
+                f"  {counted(plan.documents_to_chunk, 'document')} to cut, {counted(plan.chunks_to_add, 'new chunk')}, "
+                f"{counted(plan.texts_to_embed, 'text')} to embed with {plan.embedder} "
+                f"({counted(plan.tokens_to_embed, 'token')}, {money(plan.cost_usd)})"
             )
         if plan.context_lines_to_write:
-            print_line(f"  {plan.context_lines_to_write} context lines to be written, whose tokens are not counted here")
+            print_line(
+                f"  {counted(plan.context_lines_to_write, 'context line')} to be written, whose tokens are not counted here"
+            )
         for reason in plan.reasons:
             print_line(f"  {reason}")
         if plan.stops is not None:
@@ -246,9 +249,9 @@ def _summary(outcome: RefreshOutcome) -> str:
         head = f"{outcome.corpus}: snapshot {values['snapshot']} published"
     failed = f", {documents['failed']} failed" if documents["failed"] else ""
     return (
-        f"{head}: {documents['total']} documents ({documents['added']} added, {documents['changed']} changed, "
-        f"{documents['removed']} removed{failed}), {chunks['total']} chunks, "
-        f"{values['embedded']} texts embedded, {outcome.seconds:.1f} s"
+        f"{head}: {counted(documents['total'], 'document')} ({documents['added']} added, {documents['changed']} changed, "
+        f"{documents['removed']} removed{failed}), {counted(chunks['total'], 'chunk')}, "
+        f"{counted(values['embedded'], 'text')} embedded, {outcome.seconds:.1f} s"
     )
 
 
@@ -262,8 +265,8 @@ def outcome_json(outcome: RefreshOutcome) -> dict[str, Any]:
         status = "published"
     elif outcome.error is None and snapshot is not None and snapshot["held"]:
         status = "held"
-    counted = ("total", "added", "changed", "removed", "unchanged", "failed")
-    counts = {name: documents[name] for name in counted} if documents else None
+    named = ("total", "added", "changed", "removed", "unchanged", "failed")
+    counts = {name: documents[name] for name in named} if documents else None
     if counts is not None and snapshot is not None and not snapshot["held"]:
         # What people ask for is how the answers may differ, so that a refresh that was killed before counts as well.
         counts |= {name: snapshot[f"documents_{name}"] for name in ("added", "changed", "removed")}

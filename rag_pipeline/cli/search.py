@@ -14,6 +14,7 @@ from rag_pipeline.cli.warnings import warnings_on_stderr
 from rag_pipeline.errors import QueryError
 from rag_pipeline.query import Explanation, Hit, Index, RerankEffect
 from rag_pipeline.query.index import MODES
+from rag_pipeline.wording import counted
 
 _LINES_SHOWN = 4
 _NEIGHBOUR_LINES = 2
@@ -163,7 +164,7 @@ def _print_explanation(explanation: Explanation, mode: str) -> None:
     for term in sorted(explanation.terms, key=lambda term: -term.contribution):
         print_line(
             f"             {term.term}: {term.contribution:.4f} = {term.frequency} in the chunk, "
-            f"in {term.chunks_with_term} chunks, idf {term.idf:.4f} x weight {term.weight:.4f}"
+            f"in {counted(term.chunks_with_term, 'chunk')}, idf {term.idf:.4f} x weight {term.weight:.4f}"
         )
     if mode == "hybrid":
         sums = f"{explanation.vector.contribution:.6f} vector + {explanation.bm25.contribution:.6f} bm25"

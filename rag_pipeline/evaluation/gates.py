@@ -11,6 +11,7 @@ from rag_pipeline.config import EvaluationConfig
 from rag_pipeline.contracts import Contract
 from rag_pipeline.evaluation.results import QueryResult, Results
 from rag_pipeline.evaluation.significance import Comparison, compare_paired
+from rag_pipeline.wording import counted
 
 DEFAULT_METRIC = "ndcg@10"
 MAX_DROP = 0.02
@@ -81,7 +82,7 @@ def judge_gates(config: EvaluationConfig, results: Results) -> Verdict:
     )
     return Verdict(
         severity="refusal" if below else "fine",
-        summary=f"{mode}, {results.queries} queries: {shown}.",
+        summary=f"{mode}, {counted(results.queries, 'query')}: {shown}.",
         remedy=remedy,
         numbers={name: round(value, 6) for name, value in found.items()},
     )
@@ -111,18 +112,20 @@ def judge_step_back(
     metrics = tuple(config.gates) or (DEFAULT_METRIC,)
     if after.kind == "queries":
         allowed = config.max_drop if config.max_drop is not None else MAX_DROP
-        return _verdict(f"{mode}, {len(pairs)} queries, against snapshot {served}", pairs, metrics, allowed, allowed)
+        return _verdict(
+            f"{mode}, {counted(len(pairs), 'query')}, against snapshot {served}", pairs, metrics, allowed, allowed
+        )
     allowed = config.max_drop if config.max_drop is not None else MAX_DROP_OF_KNOWN_ITEMS
     told = allowed if config.max_drop is not None else KNOWN_ITEMS_WARNING
     answers = [document for _, new in pairs for document in new.grades]
     removed = sum(document not in documents for document in answers)
     left_out = removed <= removable * len(answers) + _ROUNDING
-    about = f"{mode}, {len(pairs)} known items, against snapshot {served}"
+    about = f"{mode}, {counted(len(pairs), 'known item')}, against snapshot {served}"
     if removed:
         about += f", {removed} of their {len(answers)} documents removed{', which are left out' if left_out else ''}"
     verdict = _verdict(about, _without_removed(pairs, documents) if left_out else pairs, metrics, allowed, told)
     if len(pairs) < FEWEST_KNOWN_ITEMS:
-        return verdict.softened(f"Refuses nothing: {len(pairs)} known items are too few.")
+        return verdict.softened(f"Refuses nothing: too few, with {counted(len(pairs), 'known item')}.")
     return verdict
 
 

@@ -11,6 +11,7 @@ from rag_pipeline.index.retention import delete_spare_files, delete_spare_tags, 
 from rag_pipeline.index.snapshot import open_vector_table, read_manifest, read_pointer, snapshot_numbers
 from rag_pipeline.index.store import VECTORS, CorpusStore
 from rag_pipeline.lance import scan
+from rag_pipeline.wording import counted
 
 _REMEDY = "; `rag-pipeline doctor --fix` deletes them"
 
@@ -60,7 +61,7 @@ def _examine_snapshot(store: CorpusStore, manifest: Manifest, served: Manifest |
         findings.append(_finding(store, "error", str(error)))
     else:
         if rows != manifest.counts.chunks:
-            message = f"{name}: the vector table holds {rows} rows, the manifest names {manifest.counts.chunks}"
+            message = f"{name}: the vector table holds {counted(rows, 'row')}, the manifest names {manifest.counts.chunks}"
             findings.append(_finding(store, "error", message))
     return findings
 
@@ -71,7 +72,7 @@ def _examine_leftovers(store: CorpusStore) -> list[Finding]:
     files = spare_files(store)
     if files:
         shown = ", ".join(path.name for path in files[:3])
-        findings.append(_finding(store, "warning", f"{len(files)} files belong to no snapshot: {shown}{_REMEDY}"))
+        findings.append(_finding(store, "warning", f"{counted(len(files), 'file')} of no snapshot: {shown}{_REMEDY}"))
     table = store.table(VECTORS)
     tags = spare_tags(store, table) if table is not None else []
     if tags:

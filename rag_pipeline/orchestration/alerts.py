@@ -29,6 +29,8 @@ _ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 1.0
 _TIMEOUT_SECONDS = 10.0
 _SENSOR_SECONDS = 30
+_LONGEST_ERROR = 2_000
+"""Characters: enough for the twenty files that a refusal names, and below what chats take in a message."""
 _WILL_RETRY_TAG = "dagster/will_retry"
 _TEMPORARY = {408, 425, 429}
 
@@ -95,7 +97,7 @@ def describe(instance: dg.DagsterInstance, run: dg.DagsterRun, ui: str | None = 
         run_id=run.run_id,
         corpus=run.tags.get(names.CORPUS_TAG),
         stage=stage,
-        error=redact(error),
+        error=redact(error, _LONGEST_ERROR, lines=True),
         url=f"{ui.rstrip('/')}/runs/{run.run_id}" if ui else None,
         will_retry=current.tags.get(_WILL_RETRY_TAG, "").lower() == "true",
     )

@@ -9,6 +9,7 @@ import dagster as dg
 from rag_pipeline.config import CorpusConfig
 from rag_pipeline.orchestration import names
 from rag_pipeline.orchestration.keys import RefreshJob
+from rag_pipeline.wording import counted
 
 _RUN_OPTIONS = ("full", "allow_deletes", "accept_drop", "wait_seconds")
 
@@ -58,13 +59,15 @@ def _group_job(name: str, corpora: Sequence[CorpusConfig]) -> dg.JobDefinition:
     @dg.op(name=f"ask_to_{name}", description=f"Asks for a refresh of: {listed}")
     def ask(context: dg.OpExecutionContext, config: GroupOptions) -> None:
         context.log.info(
-            f"the sensor {names.GROUPS_SENSOR} starts {len(corpora)} runs, with the tag "
+            f"the sensor {names.GROUPS_SENSOR} starts {counted(len(corpora), 'run')}, with the tag "
             f"{names.ASKED_BY_TAG}={context.run.run_id}: {listed}"
         )
 
     @dg.job(
         name=name,
-        description=f"Refresh {len(corpora)} corpora, each in a run of its own within the limits of the queue: {listed}",
+        description=(
+            f"Refresh {counted(len(corpora), 'corpus')}, each in a run of its own within the limits of the queue: {listed}"
+        ),
         executor_def=dg.in_process_executor,
     )
     def body() -> None:

@@ -15,6 +15,15 @@ from rag_pipeline.errors import QueryError, StoreError
 from rag_pipeline.lance import bucket_errors
 
 _MASKS_KEPT = 64
+_OTHER_TYPE = re.compile(r"Received literal \w+\((.*?)\) and could not convert to literal of type '(\w+)")
+_HELD = {
+    "Utf8": "texts, which stand in single quotes",
+    "Int32": "whole numbers, which stand without quotes",
+    "Int64": "whole numbers, which stand without quotes",
+    "Float64": "numbers, which stand without quotes",
+    "Boolean": "true and false",
+}
+"""What the columns of a corpus hold, by the names that LanceDB's types have."""
 _LITERAL = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`""")
 
 
@@ -79,6 +88,12 @@ class RowFilter:
             return f"there is no column {missing.group(1).strip('`')}; {allowed}"
         if "could not convert to literal of type 'Timestamp" in message:
             return "compare a timestamp with one, such as modified_at > timestamp '2026-01-31 00:00:00'"
+        other_type = _OTHER_TYPE.search(message)
+        if other_type:
+            value, wanted = other_type.groups()
+            return f"{value} is compared with a column of {_HELD.get(wanted, wanted)}; {allowed}"
+        if "in LIKE expression" in message:
+            return f"LIKE is for columns of text; compare numbers with =, < or >; {allowed}"
         first = re.split(r", /|\n|, rust/|\.rs:", message)[0]
         first = first.removeprefix("Invalid input, ").removeprefix("Error resolving filter expression ")
         return f"not understood as a SQL condition ({first}); {allowed}"

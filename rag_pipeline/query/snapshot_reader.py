@@ -35,15 +35,13 @@ from rag_pipeline.query.rankings import Rankings, arm_places, continued, fused_p
 from rag_pipeline.query.rerank import Reranked, Reranking, as_fused
 from rag_pipeline.query.rerank import rerank as rerank_results
 from rag_pipeline.reranking import chosen
+from rag_pipeline.wording import counted
 
 _CANDIDATES_PER_ARM = 100
 """How deep each arm looks at the least; a larger ``k`` looks as deep as ``k``."""
 
 _DEEPEST = 10_000
 """How deep each arm is looked through for a document that was expected."""
-
-
-_NO_MATCHES = (np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def _arms_of(mode: str) -> tuple[str, ...]:
@@ -157,7 +155,9 @@ class SnapshotReader:
         with damage_as_store_error(table.name):
             loaded = table.search().select(columns).with_row_id(True).to_arrow()
         if loaded.num_rows != rows:
-            raise StoreError(f"{self._name()}: the manifest names {rows} chunks, the vector table holds {loaded.num_rows}")
+            raise StoreError(
+                f"{self._name()}: the manifest names {counted(rows, 'chunk')}, the vector table holds {loaded.num_rows}"
+            )
         self._row_ids: npt.NDArray[np.uint64] = loaded["_rowid"].to_numpy()
         self._chunk_ids: pa.Array = loaded["chunk_id"].combine_chunks()
         self.groups = TextGroups(
@@ -308,7 +308,7 @@ class SnapshotReader:
     def _scored(self, asked: _Asked) -> Candidates:
         """The rows of both arms, each with its score in either."""
         rows = np.unique(np.concatenate([asked.arms[name].rows for name in ARMS]))
-        query, (matched, scores) = asked.query, asked.matches or _NO_MATCHES
+        query, (matched, scores) = asked.query, asked.matches or (np.zeros(0, dtype=np.int64), np.zeros(0))
         order = np.argsort(matched)
         at = np.minimum(np.searchsorted(matched[order], rows), max(len(matched) - 1, 0))
         found = matched[order][at] == rows if len(matched) else np.zeros(len(rows), dtype=np.bool_)

@@ -28,6 +28,7 @@ from rag_pipeline.refresh.embeddings import indexed_text
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import BM25Report
 from rag_pipeline.storage import StorePath
+from rag_pipeline.wording import counted
 
 
 def lexical_key(language: str) -> str:
@@ -79,7 +80,7 @@ def refresh_bm25_index(context: RefreshContext) -> BM25Report:
         language=lexical.language,
         language_before=before if before != lexical.language else None,
     )
-    context.reporter.end(f"{report.chunks} chunks, {report.added} added, {report.deleted} deleted")
+    context.reporter.end(f"{counted(report.chunks, 'chunk')}, {report.added} added, {report.deleted} deleted")
     return report
 
 

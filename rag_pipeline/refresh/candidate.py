@@ -30,6 +30,7 @@ from rag_pipeline.refresh.document_rows import FAILED, STALE
 from rag_pipeline.refresh.reasons import lexical_settings, retrieval_settings
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.vector_table import wanted_row_keys
+from rag_pipeline.wording import counted
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def check_agreement(context: RefreshContext, candidate: Candidate) -> None:
     lexical = sum(segment.chunks - segment.deleted for segment in candidate.segments)
     if rows != lexical:
         raise StoreError(
-            f"{context.corpus.name}: the vector table holds {rows} chunks and the lexical index {lexical}; "
+            f"{context.corpus.name}: the vector table holds {counted(rows, 'chunk')} and the lexical index {lexical}; "
             f"refresh again, with --full if this comes back"
         )
     store = context.store

@@ -18,6 +18,7 @@ from rag_pipeline.lance import read, scan
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import OK
 from rag_pipeline.refresh.evaluation import judge_candidate
+from rag_pipeline.wording import counted
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,11 @@ def check_documents_readable(context: RefreshContext) -> CheckOutcome:
     parts = []
     if rows:
         parts.append(
-            f"{len(rows)} documents could not be read: {_shown(rows)}. Mend or exclude them; earlier versions stay served."
+            f"{counted(len(rows), 'document')} could not be read: {_shown(rows)}. "
+            "Mend or exclude them; earlier versions stay served."
         )
     if partly:
-        parts.append(f"{len(partly)} documents were read in part: {_shown(partly)}.")
+        parts.append(f"{counted(len(partly), 'document')} read in part: {_shown(partly)}.")
     description = " ".join(parts) or "Every document could be read."
     return CheckOutcome(not rows, description, {"unreadable": len(rows), "incomplete": len(partly)})
 
@@ -62,7 +64,7 @@ def check_vector_rows(context: RefreshContext) -> CheckOutcome:
     remedy = "" if passed else " Refresh again; if it comes back, refresh with --full."
     return CheckOutcome(
         passed,
-        f"{wanted} chunks, {rows} rows, {distinct} distinct chunk ids.{remedy}",
+        f"{counted(wanted, 'chunk')}, {counted(rows, 'row')}, {counted(distinct, 'distinct chunk id')}.{remedy}",
         {"chunks": wanted, "rows": rows, "distinct_chunk_ids": distinct},
     )
 
@@ -103,7 +105,9 @@ def check_lexical_rows(context: RefreshContext) -> CheckOutcome:
         return CheckOutcome(False, f"{error}. Refresh with --full.", {"chunks": wanted, "indexed": held})
     passed = wanted == held
     remedy = "" if passed else " Refresh again; if it comes back, refresh with --full."
-    return CheckOutcome(passed, f"{wanted} chunks, {held} in the index.{remedy}", {"chunks": wanted, "indexed": held})
+    return CheckOutcome(
+        passed, f"{counted(wanted, 'chunk')}, {held} in the index.{remedy}", {"chunks": wanted, "indexed": held}
+    )
 
 
 def check_gates(context: RefreshContext) -> CheckOutcome:

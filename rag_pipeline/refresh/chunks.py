@@ -25,6 +25,7 @@ from rag_pipeline.refresh.document_rows import FAILED, Row, to_batch
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import ChunksReport
+from rag_pipeline.wording import counted
 
 CHUNKS_SCHEMA = pa.schema(
     [
@@ -86,7 +87,7 @@ def refresh_chunks(context: RefreshContext) -> ChunksReport:
         documents_chunked=len(missing),
         **({} if writer is None else writer.report()),
     )
-    context.reporter.end(f"{report.total} chunks, {report.added} added, {report.removed} removed")
+    context.reporter.end(f"{counted(report.total, 'chunk')}, {report.added} added, {report.removed} removed")
     return report
 
 

@@ -18,6 +18,7 @@ from rag_pipeline.refresh.overlap import check_apart
 from rag_pipeline.refresh.reports import DocumentsReport
 from rag_pipeline.refresh.source import listing_of, nothing_listed
 from rag_pipeline.sources import ItemReader, list_items
+from rag_pipeline.wording import counted
 
 _FAILURES_SHOWN = 20
 _ROUNDING = 1e-9
@@ -40,7 +41,7 @@ def refresh_documents(context: RefreshContext) -> DocumentsReport:
     loader.writer.delete([known.document_id for known in removed], sorted(state.items.keys() - loader.listed))
     report = loader.report(removed)
     context.reporter.end(
-        f"{report.total} documents, {report.added} added, {report.changed} changed, {report.removed} removed, "
+        f"{counted(report.total, 'document')}, {report.added} added, {report.changed} changed, {report.removed} removed, "
         f"{report.failed} failed"
     )
     return report
@@ -95,7 +96,7 @@ def _check_failures(context: RefreshContext, loader: Loader) -> None:
         if len(failures) > len(lines):
             lines.append(f"\n  … and {len(failures) - len(lines)} more, which --json lists")
         raise SourceError(
-            f"{context.corpus.name}: {len(failures)} of {everything} documents cannot be read "
+            f"{context.corpus.name}: {len(failures)} of {counted(everything, 'document')} cannot be read "
             f"(safety.max_failed_fraction allows {limit:g}). Mend or exclude them, or raise the limit in "
             f"{context.corpus.file}:"
             f"{''.join(lines)}"
@@ -113,7 +114,7 @@ def _check_deletions(context: RefreshContext, state: DocumentsState, loader: Loa
     if len(lost) > limit * everything + _ROUNDING and not context.allow_deletes:
         shown = ", ".join(lost[:3])
         raise SourceError(
-            f"{context.corpus.name}: {len(lost)} of {everything} documents would be deleted "
+            f"{context.corpus.name}: {len(lost)} of {counted(everything, 'document')} would be deleted "
             f"(safety.max_delete_fraction allows {limit:g}): {shown}{', …' if len(lost) > 3 else ''}. "
             f"{'What is served stays as it is' if unpublished else 'Nothing was deleted'}; "
             f"if this is right, refresh with --allow-deletes"

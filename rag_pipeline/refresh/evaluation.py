@@ -28,6 +28,7 @@ from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.fusion_record import FusionRecord, fusion_record_of, write_fusion_record
 from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.reports import EvaluationReport
+from rag_pipeline.wording import counted
 
 _DRIFT = 0.05
 """While less than this part of a corpus has changed, its known items are not asked again: they would find the same, and
@@ -105,7 +106,7 @@ def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
     lost = queries.lost(candidate.content.documents) if queries is not None else None
     if lost is not None and not any(lost in warning for warning in warnings):
         warnings = (*warnings, lost)
-    context.reporter.end(f"{results.queries} queries, {asked} searches")
+    context.reporter.end(f"{counted(results.queries, 'query')}, {counted(asked, 'search')}")
     return EvaluationReport(
         kind=results.kind,
         query_set=results.query_set,

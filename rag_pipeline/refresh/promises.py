@@ -13,6 +13,7 @@ from rag_pipeline.lance import read
 from rag_pipeline.refresh.checks import CheckOutcome
 from rag_pipeline.refresh.context import RefreshContext
 from rag_pipeline.refresh.document_rows import FAILED, STALE
+from rag_pipeline.wording import counted
 
 _SHOWN = 5
 _WORK = (("chunks", "added"), ("embeddings", "embedded"), ("vector_table", "rows_written"), ("bm25_index", "added"))
@@ -34,13 +35,13 @@ def check_nothing_lost(context: RefreshContext) -> CheckOutcome:
     if lost:
         shown = ", ".join(lost[:_SHOWN]) + (", …" if len(lost) > _SHOWN else "")
         description = (
-            f"{len(lost)} documents are in the source and served, but no longer in the documents table: {shown}. "
+            f"In the source and served, but no longer in the documents table: {counted(len(lost), 'document')}: {shown}. "
             "Refresh with --full, and report it: this must not happen."
         )
         return CheckOutcome(False, description, numbers)
     return CheckOutcome(
         True,
-        f"Nothing is lost; {stale} documents are kept in an earlier version, {len(gone)} have left the source.",
+        f"Nothing is lost; {counted(stale, 'document')} kept in an earlier version, {len(gone)} gone from the source.",
         numbers,
     )
 
@@ -105,7 +106,10 @@ def check_snapshot_whole(context: RefreshContext) -> CheckOutcome:
     numbers = {"snapshot": manifest.snapshot, "chunks": manifest.counts.chunks, "rows": rows, "indexed": indexed}
     faults = []
     if not manifest.counts.chunks == rows == indexed:
-        faults.append(f"{manifest.counts.chunks} chunks, {rows} rows and {indexed} in the lexical index do not agree")
+        faults.append(
+            f"{counted(manifest.counts.chunks, 'chunk')}, {counted(rows, 'row')} and {indexed} in the lexical index "
+            "do not agree"
+        )
     if identity_of(table) != manifest.content.embedder:
         faults.append(f"the vectors are of {identity_of(table)}, the manifest names {manifest.content.embedder}")
     if manifest.content.hash != manifest.hash:
@@ -114,5 +118,7 @@ def check_snapshot_whole(context: RefreshContext) -> CheckOutcome:
         remedy = "Restore it from a backup, or refresh with --full; `rag-pipeline doctor` looks at all snapshots"
         return CheckOutcome(False, f"Snapshot {manifest.snapshot}: {'; '.join(faults)}. {remedy}.", numbers)
     return CheckOutcome(
-        True, f"Snapshot {manifest.snapshot} is whole: {rows} chunks, {len(manifest.bm25)} segments.", numbers
+        True,
+        f"Snapshot {manifest.snapshot} is whole: {counted(rows, 'chunk')}, {counted(len(manifest.bm25), 'segment')}.",
+        numbers,
     )

@@ -9,6 +9,7 @@ from rag_pipeline.contracts import SourceItem
 from rag_pipeline.errors import SourceError
 from rag_pipeline.refresh.reports import SourceListing
 from rag_pipeline.sources import list_items, listing_hash
+from rag_pipeline.wording import counted
 
 
 def look_at_source(corpus: CorpusConfig) -> SourceListing:
@@ -35,7 +36,7 @@ def nothing_listed(corpus: CorpusConfig, served: int = 0) -> SourceError:
     Args:
         served: how many documents the index keeps.
     """
-    kept = f", the index of {served} documents stays as it is" if served else ""
+    kept = f", the index of {counted(served, 'document')} stays as it is" if served else ""
     remedy = ", or refresh with --allow-deletes if the source is meant to be empty" if served else ""
     return SourceError(
         f"{corpus.file}: source.path: {corpus.source_address} lists no item{kept}; check path, include and exclude{remedy}"

@@ -30,6 +30,7 @@ from rag_pipeline.refresh.garbage import collects_own_garbage
 from rag_pipeline.refresh.metadata_columns import carried, typed_column
 from rag_pipeline.refresh.reconcile import difference, keys_by_document
 from rag_pipeline.refresh.reports import VectorTableReport
+from rag_pipeline.wording import counted
 
 _ROWS_PER_BATCH = 4096
 
@@ -71,7 +72,7 @@ def refresh_vector_table(context: RefreshContext) -> VectorTableReport:
     report = VectorTableReport(
         rows=rows, rows_written=rows - before + deleted, rows_deleted=deleted, rebuilt=rebuild, version=table.version
     )
-    context.reporter.end(f"{report.rows} rows, {report.rows_written} written")
+    context.reporter.end(f"{counted(report.rows, 'row')}, {report.rows_written} written")
     return report
 
 

@@ -13,7 +13,16 @@ from rag_pipeline.config import CorpusConfig, StorageOptions
 from rag_pipeline.contracts import SourceItem
 from rag_pipeline.errors import ConfigError, SourceError, SourceReadError, StoreUnreachableError
 from rag_pipeline.sources.store import OpenItem
-from rag_pipeline.storage import Access, client_errors, failure_of, parse_address, resolve_access
+from rag_pipeline.storage import (
+    PAUSES_SECONDS,
+    Access,
+    client_errors,
+    failure_of,
+    is_cut,
+    parse_address,
+    read_again,
+    resolve_access,
+)
 from rag_pipeline.storage.s3_requests import S3Requests
 
 _KEYS_PER_PAGE = 1000
@@ -21,9 +30,6 @@ _KEYS_PER_PAGE = 1000
 _BYTES_IN_MEMORY = 8 << 20
 """Larger objects are read from a temporary file."""
 _STREAMED_BYTES = 1 << 20
-_TRIES = 5
-_PAUSE_SECONDS = 0.2
-"""obstore makes a request again that fails, but not one whose answer is cut off: those are ours to try again."""
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _REPLACED = "\ufffd"
 """What some servers write in a listing for characters that XML cannot hold."""
@@ -108,23 +114,23 @@ class _Objects:
         Raises:
             _RefusedKeyError: there is a key that obstore cannot list.
         """
-        last, tries = None, 0
+        last, pauses = None, iter(PAUSES_SECONDS)
         while True:
             try:
                 for page in self._store.list(prefix or None, offset=last, chunk_size=_KEYS_PER_PAGE):
                     if S3Requests.can_reach(self._access) and any(_REPLACED in found["path"] for found in page):
                         raise _RefusedKeyError
                     yield from page
-                    last, tries = page[-1]["path"], 0
+                    last, pauses = page[-1]["path"], iter(PAUSES_SECONDS)
                 return
             except client_errors() as error:
                 failure = failure_of(error)
                 if failure is not None and failure.kind == "path" and self.address.scheme == "s3":
                     raise _RefusedKeyError from None
-                tries += 1
-                if failure is None or failure.kind != "cut" or tries == _TRIES:
+                pause = next(pauses, None) if is_cut(error) else None
+                if pause is None:
                     raise self._error(error) from None
-                time.sleep(_PAUSE_SECONDS * tries)
+                time.sleep(pause)
 
     def listed_by_request(self, prefix: str) -> Iterator[Any]:
         """The same, with keys of any form."""
@@ -134,19 +140,13 @@ class _Objects:
             raise self._error(error) from None
 
     def open(self, key: str, item: SourceItem) -> OpenItem:
-        tries = 0
-        while True:
-            try:
-                data, found = self._get(key)
-                return OpenItem(data, make_item(item.path, found))
-            except FileNotFoundError:
-                raise SourceReadError(f"{item.path}: vanished before it was read") from None
-            except client_errors() as error:
-                failure = failure_of(error)
-                tries += 1
-                if failure is None or failure.kind != "cut" or tries == _TRIES:
-                    raise self._reading_error(item, error) from None
-                time.sleep(_PAUSE_SECONDS * tries)
+        try:
+            data, found = read_again(lambda: self._get(key))
+        except FileNotFoundError:
+            raise SourceReadError(f"{item.path}: vanished before it was read") from None
+        except client_errors() as error:
+            raise self._reading_error(item, error) from None
+        return OpenItem(data, make_item(item.path, found))
 
     def put(self, key: str, data: bytes) -> None:
         try:

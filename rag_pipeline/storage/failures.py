@@ -35,7 +35,11 @@ _QUOTED_CLIENT = re.compile(r'store: "(?!Local)|\b(?:S3|GCS|MicrosoftAzure|HTTP)
 
 
 class S3RequestError(Exception):
-    """A request of our own that failed for good; the message has the form of obstore's."""
+    """A request of our own that failed; the message has the form of obstore's."""
+
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.transient = transient
 
 
 def client_errors() -> tuple[type[Exception], ...]:

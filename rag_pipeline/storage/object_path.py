@@ -7,23 +7,19 @@ long as something lies in it.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from rag_pipeline.errors import StoreError, StoreUnreachableError
 from rag_pipeline.storage.access import Access, resolve_access
 from rag_pipeline.storage.address import BucketAddress, parse_address
+from rag_pipeline.storage.cut_answers import Found, read_again
 from rag_pipeline.storage.failures import bucket_is_missing, client_errors, failure_of
 
 _STREAMED_BYTES = 1 << 20
-_TRIES = 5
-_PAUSE_SECONDS = 0.2
-
-Found = TypeVar("Found")
 
 
 class ObjectStatus(NamedTuple):
@@ -231,19 +227,8 @@ class ObjectPath:
             self._store.delete(self.address.key)
 
     def _read(self, read: Callable[[], Found]) -> Found:
-        """What a request gives. obstore makes one again that fails, but not one whose answer is cut off: that is ours."""
-        for left in reversed(range(_TRIES)):
-            with self._calling():
-                try:
-                    return read()
-                except FileNotFoundError:
-                    raise
-                except client_errors() as error:
-                    failure = failure_of(error)
-                    if not left or failure is None or failure.kind != "cut":
-                        raise
-            time.sleep(_PAUSE_SECONDS * (_TRIES - left))
-        raise AssertionError("unreachable")
+        with self._calling():
+            return read_again(read)
 
     def _put_if(self, data: bytes, mode: Any) -> None:
         try:

@@ -21,7 +21,8 @@ from urllib.parse import quote, unquote_plus, urlsplit
 from rag_pipeline.storage.access import Access
 from rag_pipeline.storage.failures import S3RequestError
 
-_TRIES = 6
+_PAUSES_SECONDS = (0.2, 0.4, 0.8, 1.6, 3.2)
+_TRANSIENT_STATUS = (429, 500, 502, 503, 504)
 _TIMEOUT_SECONDS = 30
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 
@@ -92,21 +93,26 @@ class S3Requests:
         self, method: str, key: str, query: Mapping[str, str] | None = None, body: bytes = b""
     ) -> tuple[bytes, dict[str, str]]:
         """One request, tried again while the server fails. Returns the body and the headers, their names in lower case."""
-        for left in reversed(range(_TRIES)):
+        for pause in _PAUSES_SECONDS:
             try:
-                status, data, headers = self._send(method, key, query or {}, body)
-            except (OSError, http.client.HTTPException) as error:
-                if not left:
-                    raise S3RequestError(f"HTTP error: error sending request ({type(error).__name__})") from None
-            else:
-                if status == 404 and b"NoSuchBucket" not in data:
-                    raise FileNotFoundError(key)
-                if status < 300:
-                    return data, headers
-                if not left or status not in (429, 500, 502, 503, 504):
-                    raise S3RequestError(f"HTTP error: status code: {status} {data[:1000].decode(errors='replace')}")
-            time.sleep(0.1 * 2 ** (_TRIES - left))
-        raise AssertionError("unreachable")
+                return self._answer(method, key, query or {}, body)
+            except S3RequestError as error:
+                if not error.transient:
+                    raise
+            time.sleep(pause)
+        return self._answer(method, key, query or {}, body)
+
+    def _answer(self, method: str, key: str, query: Mapping[str, str], body: bytes) -> tuple[bytes, dict[str, str]]:
+        try:
+            status, data, headers = self._send(method, key, query, body)
+        except (OSError, http.client.HTTPException) as error:
+            raise S3RequestError(f"HTTP error: error sending request ({type(error).__name__})", transient=True) from None
+        if status == 404 and b"NoSuchBucket" not in data:
+            raise FileNotFoundError(key)
+        if status >= 300:
+            text = f"HTTP error: status code: {status} {data[:1000].decode(errors='replace')}"
+            raise S3RequestError(text, transient=status in _TRANSIENT_STATUS)
+        return data, headers
 
     def _page(self, prefix: str, token: str | None) -> ElementTree.Element:
         # XML has no way to write most control characters: without the encoding some servers put U+FFFD in their place.

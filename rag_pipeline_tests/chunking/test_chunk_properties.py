@@ -101,7 +101,7 @@ def section_of(parsed: Parsed, chunk: Chunk) -> Section:
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(parsed=documents(), config=configurations())
 def test_chunks_are_exact_bounded_ordered_and_lose_nothing(
     tokenizer: Tokenizer, parsed: Parsed, config: ChunkingConfig
@@ -134,7 +134,7 @@ def check_parents(parsed: Parsed, chunks: list[Chunk], config: ChunkingConfig, t
     assert all(chunk.parent and chunk.parent.start <= chunk.start < chunk.end <= chunk.parent.end for chunk in chunks)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(parsed=documents(), config=configurations())
 def test_an_atom_that_fits_into_a_chunk_is_in_one_piece(parsed: Parsed, config: ChunkingConfig) -> None:
     chunks = chunk_document(parsed, config, STATIC, EMBEDDER)
@@ -151,14 +151,14 @@ def test_an_atom_that_fits_into_a_chunk_is_in_one_piece(parsed: Parsed, config: 
             assert any(chunk.start <= start and end <= chunk.end for chunk in chunks)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(blank=st.text(alphabet=" \n\t\r\u3000\u00a0\u2028\x0c", max_size=40))
 def test_a_text_of_white_space_has_no_chunks(blank: str) -> None:
     parsed = Parsed(text=blank, media_type="text/plain")
     assert chunk_document(parsed, ChunkingConfig(), STATIC) == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=texts.filter(lambda text: bool(text.strip())))
 def test_a_text_that_fits_is_one_chunk(text: str) -> None:
     size = max(int(STATIC.count([text])[0]), 8)

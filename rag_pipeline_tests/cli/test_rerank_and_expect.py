@@ -109,7 +109,7 @@ def test_a_document_that_is_not_among_the_hits_is_explained(run: Command) -> Non
 def test_a_filter_that_leaves_the_document_out_is_told(run: Command) -> None:
     arguments = ("explain", "docs", "older snapshot", "--expect")
     filtered = run(*arguments, "ops/rollback.md", "--where", "path LIKE 'filler/%'").stdout
-    assert "ops/rollback.md: the condition holds for none of its 1 chunks" in filtered
+    assert "ops/rollback.md: the condition holds for none of its 1 chunk" in filtered
 
 
 def test_an_id_that_does_not_exist_is_a_mistake(run: Command) -> None:

@@ -59,7 +59,7 @@ def test_evaluate_prints_the_figures_by_mode(twice: Workspace) -> None:
     assert (found["query_set"]["kind"], found["query_set"]["queries"]) == ("queries", 1)
     shown = run(twice, "evaluate", "docs", "--snapshot", "1").stdout
     assert "recall@100" in shown
-    assert "1 queries of" in shown
+    assert "1 query of" in shown
     assert "q.jsonl" in shown
 
 
@@ -83,7 +83,7 @@ def test_a_refused_candidate_fails_the_refresh_until_the_drop_is_accepted(tmp_pa
     done = run(workspace, "refresh", "docs", check=1)
     head, figures, fell, remedy = done.stderr.splitlines()
     refused = "rag-pipeline: docs: nothing was published, a check failed: evaluation_no_step_back: "
-    assert head.startswith(refused + "hybrid, 1 queries, against snapshot 1: ndcg@10 1.000 -> 0.")
+    assert head.startswith(refused + "hybrid, 1 query, against snapshot 1: ndcg@10 1.000 -> 0.")
     assert head.endswith("; max_drop is 0.02.")
     assert figures.startswith("  ndcg@10 -0.")
     assert "1 worse, 0 better" in figures
@@ -92,7 +92,7 @@ def test_a_refused_candidate_fails_the_refresh_until_the_drop_is_accepted(tmp_pa
     shown = run(workspace, "refresh", "docs", "--accept-drop").stdout
     published, *_, evaluation, figures, fell, accepted = shown.splitlines()
     assert "snapshot 2 published" in published
-    assert evaluation.startswith("  evaluation: hybrid, 1 queries, against snapshot 1")
+    assert evaluation.startswith("  evaluation: hybrid, 1 query, against snapshot 1")
     assert (figures[:14], fell[:18]) == ("    ndcg@10 -0", "    1 'lighthouse'"), "indented under their line"
     assert accepted == "    Accepted: this refresh was started with --accept-drop."
 

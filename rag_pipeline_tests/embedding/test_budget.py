@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_pipeline.embedding.budget import Budget
 from rag_pipeline.errors import BudgetError, ConfigError
 
 
-@settings(deadline=None)
 @given(
     limit=st.integers(0, 2_000),
     requests=st.lists(st.tuples(st.integers(0, 400), st.floats(0, 1), st.booleans()), max_size=60),
@@ -49,7 +48,6 @@ def test_what_a_failed_request_had_reserved_is_there_again() -> None:
     assert budget.spent_tokens == 0
 
 
-@settings(deadline=None)
 @given(usd=st.floats(0, 100), price=st.floats(1e-9, 1e-4), tokens=st.integers(1, 10**9))
 def test_money_is_as_many_tokens_as_it_buys(usd: float, price: float, tokens: int) -> None:
     budget = Budget(usd=usd, usd_per_token=price)

@@ -22,7 +22,7 @@ def is_in_capitals(line: str) -> bool:
     return line.isupper() or (capitals + small >= 10 and capitals >= 9 * small)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(batch=st.lists(st.lists(lines, max_size=5).map("\n".join), max_size=6))
 def test_lines_in_capitals_are_lowered_and_no_others(batch: list[str]) -> None:
     expected = ["\n".join(line.lower() if is_in_capitals(line) else line for line in text.split("\n")) for text in batch]

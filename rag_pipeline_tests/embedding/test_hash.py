@@ -50,7 +50,7 @@ def test_a_text_without_tokens_gives_the_zero_vector(text: str) -> None:
     assert not HashEmbedder().embed_query(text).any()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(batch=st.lists(st.text(max_size=40), max_size=12))
 def test_not_a_bit_of_a_vector_depends_on_the_texts_beside_it(batch: list[str]) -> None:
     embedder = HashEmbedder(64)
@@ -90,7 +90,7 @@ def test_a_token_is_a_word_or_a_mark(text: str, tokens: int) -> None:
     assert WordTokenizer().count([text]).tolist() == [tokens]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(batch=st.lists(st.text(max_size=40), max_size=5))
 def test_pieces_cover_a_text_and_count_its_tokens(batch: list[str]) -> None:
     tokenizer = WordTokenizer()

@@ -105,7 +105,7 @@ def their_count(kind: Callable[[], Tokenizer], text: str) -> int:
 
 
 @every_kind
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(batch=st.lists(texts, max_size=5))
 def test_any_batch_counts_like_each_text_by_the_models_own_tokenizer(
     kind: Callable[[], Tokenizer], batch: list[str]
@@ -114,7 +114,7 @@ def test_any_batch_counts_like_each_text_by_the_models_own_tokenizer(
 
 
 @every_kind
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=texts)
 def test_pieces_cover_a_text_from_its_start_to_its_end(kind: Callable[[], Tokenizer], text: str) -> None:
     ends, tokens = ours(kind).pieces(text)
@@ -125,7 +125,7 @@ def test_pieces_cover_a_text_from_its_start_to_its_end(kind: Callable[[], Tokeni
 
 
 @pytest.mark.parametrize("kind", [word_piece, unigram])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=texts)
 def test_pieces_of_a_tokenizer_that_begins_anew_at_white_space_add_up(kind: Callable[[], Tokenizer], text: str) -> None:
     assert ours(kind).pieces(text)[1].sum() == their_count(kind, text)

@@ -72,7 +72,7 @@ def test_a_query_embeds_as_a_document_of_the_same_text() -> None:
         assert np.array_equal(query, EMBEDDER.embed_documents([text])[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(batch=st.lists(st.one_of(st.sampled_from(TEXTS), st.text(max_size=50)), max_size=40))
 def test_not_a_bit_of_a_vector_depends_on_the_texts_beside_it(batch: list[str]) -> None:
     together = EMBEDDER.embed_documents(batch)

@@ -69,7 +69,7 @@ def test_tokens_are_those_of_the_models_own_tokenizer(text: str) -> None:
     assert our_tokens(text) == their_tokens(text)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(batch=st.lists(texts, max_size=5))
 def test_any_batch_is_tokenised_like_each_text_by_the_models_own_tokenizer(batch: list[str]) -> None:
     expected = [their_tokens(text) for text in batch]
@@ -79,7 +79,7 @@ def test_any_batch_is_tokenised_like_each_text_by_the_models_own_tokenizer(batch
     assert OURS.count(batch).tolist() == [len(tokens) for tokens in expected]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=texts.filter(bool), data=st.data())
 def test_a_span_of_whole_pieces_has_their_tokens_but_for_the_first(text: str, data: st.DataObject) -> None:
     ends, tokens = OURS.pieces(text)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
+
+from rag_pipeline_tests.json_server import Answer, JsonServer, chat_completion
 
 INVENTED = "Purple zebras juggle quarterly spreadsheets."
 UNSURE = "The passages do not say."
@@ -110,73 +109,26 @@ def proper_answer(request: Request) -> str:
     return answered(request.model, request.given["question"], [one["text"] for one in request.given["passages"]])
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-        key = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        request = read_request(self.path, key, body)
-        reply = self.server.owner.take(request)
-        time.sleep(reply.seconds)
-        if reply.status != 200:
-            self._send(reply.status, {"error": {"message": reply.message.replace("{key}", key), "type": "server_error"}})
-            return
-        content = reply.content if reply.content is not None else proper_answer(request)
-        message = {"role": "assistant", "content": content}
-        self._send(
-            200,
-            {
-                "id": "c-1",
-                "object": "chat.completion",
-                "created": 1,
-                "model": request.model,
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
-            },
-        )
-
-    def _send(self, status: int, body: dict[str, Any]) -> None:
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, owner: ChatServer) -> None:
-        self.owner = owner
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-
-class ChatServer:
-    """To be used with ``with``. ``instead`` is asked what to reply to a request; None for a proper answer."""
+class ChatServer(JsonServer):
+    """``instead`` is asked what to reply to a request; None for a proper answer."""
 
     def __init__(self, instead: Callable[[Request], Reply | None] | None = None) -> None:
+        super().__init__()
         self.requests: list[Request] = []
         self._instead = instead
-        self._server = _Server(self)
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        return f"{super().address}/v1"
 
-    def take(self, request: Request) -> Reply:
+    def answer(self, path: str, authorization: str, body: dict[str, Any]) -> Answer:
+        key = authorization.removeprefix("Bearer ")
+        request = read_request(path, key, body)
         self.requests.append(request)
-        return (self._instead(request) if self._instead is not None else None) or Reply()
-
-    def __enter__(self) -> ChatServer:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        reply = (self._instead(request) if self._instead is not None else None) or Reply()
+        time.sleep(reply.seconds)
+        if reply.status != 200:
+            error = {"message": reply.message.replace("{key}", key), "type": "server_error"}
+            return Answer(reply.status, {"error": error})
+        content = reply.content if reply.content is not None else proper_answer(request)
+        return Answer(200, chat_completion(request.model, content, prompt_tokens=100, completion_tokens=10))

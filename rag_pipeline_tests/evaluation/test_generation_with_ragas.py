@@ -191,7 +191,7 @@ class TestCommand:
         assert "context_recall 0.500 1" in lines
         assert any(line.startswith("q1 1.000 ") and line.endswith("where does the lighthouse stand?") for line in lines)
         assert any(line.startswith("openai/gpt-4o-mini: ") and line.endswith(" USD") for line in lines)
-        assert "1 of 3 queries lack a figure:" in lines
+        assert "1 of 3 queries without a figure:" in lines
         assert lines[-1].startswith("q3: answer: openai/gpt-4o-mini refused the request (status 400): ")
 
     def test_machines_get_every_query(self, workspace: Workspace) -> None:

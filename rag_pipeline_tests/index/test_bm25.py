@@ -78,7 +78,6 @@ def index_of(folder: Path, corpus: list[list[str]], variant: str = "lucene") -> 
     return open_bm25(folder, written(folder, named(corpus)), configured(variant))
 
 
-@settings(deadline=None)
 @given(
     corpus=CORPUS,
     queries=st.lists(QUERY, min_size=1, max_size=4),
@@ -154,7 +153,7 @@ def assert_equal_scores(index: Any, reference: Any, query: list[str]) -> None:
         assert held == {term: reference.doc_freqs[ordinal][term] for term in query if term in reference.doc_freqs[ordinal]}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(CORPUS, QUERY, st.integers(0, 14), st.lists(st.booleans(), min_size=12, max_size=12), st.randoms())
 def test_top_is_the_head_of_all_candidates_by_score_and_then_by_chunk_id(
     corpus: list[list[str]], query: list[str], k: int, flags: list[bool], random: Any
@@ -198,7 +197,7 @@ def test_a_hundred_equal_scores_are_cut_by_chunk_id_whatever_the_order_of_buildi
         assert index.chunk_ids.take(pa.array(best)).to_pylist() == ["c000", "c001", "c002", "c003", "c004"]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(CORPUS, QUERY, st.lists(st.sets(st.integers(0, 11), max_size=4), min_size=1, max_size=4))
 def test_a_history_of_changes_scores_to_the_bit_as_a_fresh_build(
     corpus: list[list[str]], query: list[str], changes: list[set[int]]

@@ -55,7 +55,7 @@ def segment_of(chunks: int, deleted: int = 0, name: str = "") -> BM25Segment:
     return BM25Segment(file=name or f"{chunks}-{deleted}", sha256="", chunks=chunks, deleted=deleted)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TEXTS, st.integers(1, 4), st.integers(1, 12))
 def test_equal_chunks_give_equal_files_however_they_are_cut(texts: list[str], first: int, second: int) -> None:
     chunks = {f"c{number}": text for number, text in enumerate(texts)}
@@ -64,7 +64,7 @@ def test_equal_chunks_give_equal_files_however_they_are_cut(texts: list[str], fi
         assert write(folder, chunks, first) == write(folder, chunks, second)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TEXTS, st.integers(0, 10), st.sets(st.integers(0, 9)))
 def test_a_merged_segment_is_the_file_that_a_fresh_build_makes(texts: list[str], cut: int, dead: set[int]) -> None:
     chunks = {f"c{number}": text for number, text in enumerate(texts)}

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rag_pipeline_tests.conftest import Workspace
+from rag_pipeline_tests.free_ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 Found = TypeVar("Found")
@@ -25,9 +25,7 @@ class DagsterDev:
     """Web server, daemon and code server on the corpora of a workspace, with the repository's dagster.yaml."""
 
     def __init__(self, workspace: Workspace, **variables: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.home = workspace.root / "dagster_home"
         self.log = workspace.root / "dagster_dev.log"
         self.home.mkdir()

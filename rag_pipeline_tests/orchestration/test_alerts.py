@@ -88,6 +88,16 @@ def test_a_failed_refresh_is_told_with_corpus_stage_error_and_link(
     assert body["status"] == "failed"
 
 
+def test_an_alert_names_every_file_that_stopped_a_refresh(
+    workspace: Workspace, instance: dg.DagsterInstance, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {f"page {number:02}.pdf": b"%PDF-1.7 cut off" for number in range(12)}
+    workspace.corpus(files={"a.md": "# A\n\nOne page.\n", **broken})
+    evaluate(failed_refresh(workspace, instance, monkeypatch), instance)
+    (told,) = webhook.received
+    assert all(f"\n  {name}: " in told["body"]["error"] for name in broken)
+
+
 def test_a_check_that_refuses_publication_is_told_by_its_name(
     workspace: Workspace, instance: dg.DagsterInstance, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_pipeline.errors import ParseError
@@ -65,20 +65,20 @@ def check(data: bytes, path: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(data=st.binary(max_size=200))
 def test_random_bytes_are_read_or_refused(suffix: str, data: bytes) -> None:
     check(data, f"file{suffix}")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(data=st.lists(PIECES, max_size=25).map(b"".join))
 def test_pieces_of_markup_are_read_or_refused(suffix: str, data: bytes) -> None:
     check(data, f"file{suffix}")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text(max_size=200), suffix=st.sampled_from(SUFFIXES))
 def test_any_text_is_read_or_refused(text: str, suffix: str) -> None:
     check(text.encode("utf-8", "replace"), f"file{suffix}")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rag_pipeline_tests.conftest import Workspace
+from rag_pipeline_tests.free_ports import free_port
 from rag_pipeline_tests.production.deployment import ROOT, eventually, graphql, launch, runs
-from rag_pipeline_tests.production.postgres import free_port
 
 
 class DagsterDev:

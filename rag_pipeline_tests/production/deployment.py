@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import yaml
 
 from rag_pipeline_tests.conftest import Workspace
-from rag_pipeline_tests.production.postgres import free_port
+from rag_pipeline_tests.free_ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FINAL = {"SUCCESS", "FAILURE", "CANCELED"}

@@ -8,13 +8,14 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from rag_pipeline_tests.free_ports import free_port
 
 _UNPRIVILEGED = "nobody"
 USER, PASSWORD, DATABASE = "dagster", "not-a-secret-7c1f", "dagster"
@@ -98,9 +99,3 @@ def _create_database(server: subprocess.Popen[bytes], folder: Path, port: int) -
     connection.autocommit = True
     connection.cursor().execute(f"CREATE DATABASE {DATABASE}")
     connection.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

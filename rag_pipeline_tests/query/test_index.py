@@ -111,7 +111,7 @@ def test_scripts_without_spaces_are_found(index: Index) -> None:
     assert index.search("ไฮบริด", mode="bm25")[0].source == "th.txt"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.text(max_size=200), k=st.integers(1, 30))
 def test_any_text_is_a_query(index: Index, query: str, k: int) -> None:
     for mode in ("hybrid", "vector", "bm25"):
@@ -151,6 +151,9 @@ def test_a_filter_comes_before_the_candidates_are_cut(index: Index) -> None:
         ("", ["expected a SQL condition"]),
         ("year = 1; DROP TABLE vectors", ["semicolon"]),
         ("modified_at > '2026-01-01'", ["timestamp '2026-01-31 00:00:00'"]),
+        ("path = 3", ["3 is compared with a column of texts, which stand in single quotes"]),
+        ("page > 'two'", ['"two" is compared with a column of whole numbers, which stand without quotes']),
+        ("page LIKE '3%'", ["LIKE is for columns of text"]),
     ],
 )
 def test_a_condition_that_cannot_be_understood_is_told(index: Index, where: str, words: list[str]) -> None:

@@ -141,6 +141,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistories = pytest.mark.slow(History.TestCase)
-TestHistories.settings = settings(
-    max_examples=60, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestHistories.settings = settings(max_examples=60, stateful_step_count=12, suppress_health_check=list(HealthCheck))

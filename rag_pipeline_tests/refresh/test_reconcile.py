@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("reconcile")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(pairs=st.lists(st.tuples(documents, keys), max_size=12), wanted=st.dictionaries(documents, keys))
 def test_a_document_is_right_only_when_all_its_rows_carry_the_wanted_key(
     folder: Path, pairs: list[tuple[str, str]], wanted: dict[str, str]

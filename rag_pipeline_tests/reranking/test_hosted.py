@@ -163,7 +163,7 @@ def test_a_server_that_drips_is_given_up_after_the_time_out() -> None:
         started = time.monotonic()
         with pytest.raises(ProviderError, match=r"did not finish its answer within 1 s; tried once\. Search again later"):
             reranker.scores("red", TEXTS)
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 60  # the whole answer would take 1,000
 
 
 def test_a_refusal_without_a_word_is_a_failure_of_the_moment() -> None:

@@ -42,7 +42,7 @@ def test_texts_and_queries_without_a_token_score_nothing(reranker: LateInteracti
     assert filled == pytest.approx(1.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(query=st.text(max_size=60), texts=st.lists(st.text(max_size=80), max_size=6))
 def test_a_score_does_not_depend_on_the_texts_beside_it(
     reranker: LateInteractionReranker, query: str, texts: list[str]

@@ -107,7 +107,7 @@ def test_any_name_is_listed_as_it_is_and_can_be_read(tmp_path: Path, name: str) 
 
 
 @on_posix
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(st.characters(exclude_characters="/\x00", exclude_categories=["Cs"]), min_size=1, max_size=40))
 def test_names_survive_listing_and_reading(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     folder = tmp_path_factory.mktemp("corpus")

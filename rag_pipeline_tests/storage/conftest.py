@@ -7,34 +7,18 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
 from rag_pipeline_tests.conftest import Workspace
 from rag_pipeline_tests.storage.azurite import Azurite, azurite_program, node
+from rag_pipeline_tests.storage.bucket_server import BucketServer
 from rag_pipeline_tests.storage.google_server import GoogleServer
 from rag_pipeline_tests.storage.seaweed import SeaweedFS, weed
 
 BUCKET = "tests"
 _numbers = itertools.count(1)
-
-
-class BucketServer(Protocol):
-    """A server on this machine that speaks the protocol of one kind of store, and has the bucket of the tests."""
-
-    scheme: str
-    secret: str
-    endpoint: str
-
-    @property
-    def environment(self) -> dict[str, str]: ...
-
-    def store(self, bucket: str, prefix: str | None = None) -> Any: ...
-
-    def start(self, bucket: str) -> None: ...
-
-    def kill(self) -> None: ...
 
 
 @dataclass

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import socket
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
+from rag_pipeline_tests.free_ports import free_ports
+from rag_pipeline_tests.storage.bucket_server import BucketServer
+
 ACCESS_KEY, SECRET_KEY = "test-key", "a-secret-that-no-log-may-show"
-_READY_SECONDS = 90.0
 
 
 def weed() -> str | None:
@@ -25,15 +23,14 @@ def weed() -> str | None:
     return str(beside) if beside.is_file() else shutil.which("weed")
 
 
-class SeaweedFS:
+class SeaweedFS(BucketServer):
     """A server that can be stopped, killed and started again on its data."""
 
     scheme = "s3"
     secret = SECRET_KEY
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(folder)
         names = ("s3", "s3.grpc", "master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc")
         self._ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.endpoint = f"http://127.0.0.1:{self._ports['s3']}"
@@ -47,7 +44,6 @@ class SeaweedFS:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables with which programs find the server; and ask nobody else for credentials."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": ACCESS_KEY,
@@ -58,11 +54,11 @@ class SeaweedFS:
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         }
 
-    def start(self, bucket: str) -> None:
+    def _command(self, bucket: str) -> list[str]:
         program = weed()
         assert program is not None
         ports = self._ports
-        command = [
+        return [
             program, "server", f"-dir={self._folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
             "-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=0", "-volume.preStopSeconds=0",
             f"-master.port={ports['master']}", f"-master.port.grpc={ports['master.grpc']}",
@@ -72,22 +68,8 @@ class SeaweedFS:
             "-s3", f"-s3.port={ports['s3']}", f"-s3.port.grpc={ports['s3.grpc']}", "-s3.port.iceberg=0", "-s3.port.lance=0",
             f"-s3.config={self._folder / 's3.json'}",
         ]  # fmt: skip
-        log = (self._folder / "server.log").open("ab")
-        self._process = subprocess.Popen(
-            command, cwd=self._folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        log.close()
-        self._wait_for(bucket)
-
-    def kill(self) -> None:
-        """End the server as a power cut does."""
-        if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
 
     def store(self, bucket: str, prefix: str | None = None) -> Any:
-        """obstore's view of a bucket, as another program would write to it."""
         from obstore.store import S3Store
 
         return S3Store(
@@ -100,37 +82,12 @@ class SeaweedFS:
             client_options={"allow_http": True},
         )
 
-    def _wait_for(self, bucket: str) -> None:
-        """Wait until a bucket is there and can be written to."""
-        end = time.monotonic() + _READY_SECONDS
+    def _prepare(self, bucket: str) -> None:
         folder = urllib.request.Request(f"http://127.0.0.1:{self._ports['filer']}/buckets/{bucket}/", method="POST")
-        while True:
-            try:
-                _post(folder)
-                self.store(bucket).put("ready", b"ready")
-                return
-            except Exception as error:
-                if time.monotonic() > end:
-                    log = (self._folder / "server.log").read_text(errors="replace")[-2000:]
-                    raise AssertionError(f"SeaweedFS does not answer: {error}\n{log}") from error
-            time.sleep(0.1)
-
-
-def _post(request: urllib.request.Request) -> None:
-    try:
-        with urllib.request.urlopen(request, timeout=5):
-            pass
-    except urllib.error.HTTPError as error:
-        if error.code != 409:  # it is there already
-            raise
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+        try:
+            with urllib.request.urlopen(folder, timeout=5):
+                pass
+        except urllib.error.HTTPError as error:
+            if error.code != 409:  # it is there already
+                raise
+        super()._prepare(bucket)

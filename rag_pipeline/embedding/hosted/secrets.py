@@ -27,8 +27,13 @@ _LONGEST_SHAPE = 100
 """Characters at the end of what is searched in which a key that was cut would not be known any more."""
 
 
-def redact(text: str) -> str:
-    """One line without the values of secret environment variables and what looks like a key, cut where it is long."""
+def redact(text: str, longest: int = _LONGEST_MESSAGE, lines: bool = False) -> str:
+    """A text without the values of secret environment variables and what looks like a key.
+
+    Args:
+        longest: characters after which it is cut.
+        lines: whether its lines stay; else it becomes one.
+    """
     values = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= _SHORTEST_SECRET}
     margin = max((_LONGEST_SHAPE, *map(len, values)))
     cut = len(text) > _LONGEST_READ + margin
@@ -37,5 +42,6 @@ def redact(text: str) -> str:
         text = text.replace(value, _HIDDEN)
     if cut:  # the beginning of a secret may stand at the end
         text = text[:-margin]
-    text = " ".join(_SHAPES.sub(_HIDDEN, text).split())
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"
+    text = _SHAPES.sub(_HIDDEN, text)
+    text = text.strip() if lines else " ".join(text.split())
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

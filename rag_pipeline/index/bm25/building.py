@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from rag_pipeline.contracts import BM25Segment
 from rag_pipeline.errors import StoreError
-from rag_pipeline.index.analyzer import Analyzer, Integers, concatenated_ranges
+from rag_pipeline.index.analyzer import Analyzer
 from rag_pipeline.index.bm25.files import REMEDY
 from rag_pipeline.index.bm25.segments import (
     Postings,
@@ -24,6 +24,7 @@ from rag_pipeline.index.bm25.segments import (
     flat_strings,
     write_segment_file,
 )
+from rag_pipeline.index.ranges import Integers, concatenated_ranges
 from rag_pipeline.storage import StorePath
 
 MAX_CHUNKS = 2**18

@@ -25,9 +25,9 @@ from rank_bm25 import BM25L, BM25Okapi, BM25Plus
 from rag_pipeline.config import LexicalConfig
 from rag_pipeline.contracts import BM25Segment
 from rag_pipeline.errors import StoreError
-from rag_pipeline.index.analyzer import Integers
 from rag_pipeline.index.bm25.files import REMEDY
 from rag_pipeline.index.bm25.segments import SegmentReader, concatenated_strings, describe
+from rag_pipeline.index.ranges import Integers
 from rag_pipeline.storage import StorePath
 
 Floats = npt.NDArray[np.float64]

