@@ -48,6 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     rerankers, left_out = _rerankers(index, arguments.rerank)
     for name, reason in left_out.items():
         print_line(f"{name} is left out: {reason}", stderr=True)
+    lost = queries.lost(index.manifest.content.documents) if queries is not None else None
+    if lost is not None:
+        print_line(lost, stderr=True)
     with warnings_on_stderr():
         results = measured(CorpusStore(data_root(), corpus.name), index, queries, rerankers)
     evaluation = summary(index, results)

@@ -11,7 +11,7 @@ from rag_pipeline.evaluation.results import QueryResult, Results, query_result, 
 from rag_pipeline.query import Index
 from rag_pipeline.query.index import MODES, Mode
 from rag_pipeline.query.ranking import Floats, Ints
-from rag_pipeline.query.rankings import Rankings
+from rag_pipeline.query.rankings import Rankings, folded
 
 _FIRST_CHUNKS = 300
 _KNOWN_ITEM_CHUNKS = 100
@@ -36,9 +36,10 @@ class AskedQuery(NamedTuple):
     def relevant_grades(self) -> list[int]:
         return [grade for grade in self.grades.values() if grade > 0]
 
-    def judged(self, ranked: Sequence[str]) -> QueryResult:
-        """What a list of documents is worth."""
-        return query_result(self.name, self.text, self.grades, ranked[:EVALUATED_DOCUMENTS], self.counted)
+    def judged(self, hits: Sequence[tuple[str, ...]]) -> QueryResult:
+        """What a list of hits is worth, each of which stands for some documents."""
+        ranked = folded(hits, self.relevant)[:EVALUATED_DOCUMENTS]
+        return query_result(self.name, self.text, self.grades, ranked, self.counted)
 
     def placed(self, ranks: Ints) -> QueryResult:
         """What a list is worth that has the relevant documents at these ranks, from 1, and 0 for one that it lacks."""
@@ -94,9 +95,8 @@ def ask(
             results[mode].append(asked.placed(rankings.document_ranks(mode, asked.relevant)[0]))
         for name in rerankers:
             # Behind what the reranker looked at, its list is the fused one.
-            first = index.document_ids(asked.text, _SHORT_LIST, "hybrid", name)
-            ranked = list(dict.fromkeys([*first, *rankings.ordered("hybrid")]))
-            results[reranked_mode(name)].append(asked.judged(ranked))
+            first = index.hit_documents(asked.text, _SHORT_LIST, "hybrid", name)
+            results[reranked_mode(name)].append(asked.judged([*first, *rankings.hits("hybrid")]))
         if advance is not None:
             advance(len(results))
     found = {mode: tuple(judged) for mode, judged in results.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from rag_pipeline.hashing import value_hash
 Kind: TypeAlias = Literal["queries", "known_items"]
 REFERENCE_FIELDS = ("answer", "reference")
 """What a query's ``metadata`` may call the answer that is right."""
+_MISSING_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,15 @@ class QuerySet:
     def hash(self) -> str:
         """SHA-256 over queries and judgements, whatever order the files have them in."""
         return value_hash([self.kind, self.queries, self.qrels])
+
+    def lost(self, documents: Collection[str]) -> str | None:
+        """A line about the relevant documents that are not among some documents, or None where all of them are."""
+        relevant = {name for grades in self.qrels.values() for name, grade in grades.items() if grade > 0}
+        missing = sorted(relevant - set(documents))
+        if not missing:
+            return None
+        shown = ", ".join(missing[:_MISSING_SHOWN]) + (", …" if len(missing) > _MISSING_SHOWN else "")
+        return f"missing, so that nothing finds them: {len(missing)} of the {len(relevant)} relevant documents ({shown})"
 
 
 def load_query_set(corpus: CorpusConfig) -> QuerySet:

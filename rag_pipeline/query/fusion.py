@@ -16,6 +16,13 @@ ARMS = ("vector", "bm25")
 _STANDS_OUT_OF = 10
 """As many candidates as people look at: the first, and those that it stands out from. 5, 20 and 100 measure no better."""
 
+_COVERED = 0.8
+"""Up to this part of a query, what BM25's first holds of it says little: questions reach it, titles and names exceed it."""
+_MOST_FOR_COVERAGE = 2.0
+
+_DECIMALS = 12
+"""What is less is the noise of floating point, and an arm whose scores are all the same."""
+
 
 def fusion_of(retrieval: RetrievalConfig, tuned: TunedFusion | None) -> AppliedFusion:
     """How a snapshot's hybrid searches fuse.
@@ -69,12 +76,14 @@ def reciprocal_rank_fusion(arms: list[Ranking], groups: TextGroups, k: int, coun
 class Candidates(NamedTuple):
     """The rows that any arm ranked, with the scores of both arms for all of them, shape ``(len(rows),)``.
 
-    ``bm25`` is 0 for a row without a query term; ``cosine`` is None when the query has no vector.
+    ``bm25`` is 0 for a row without a query term; ``cosine`` is None when the query has no vector. ``coverage`` is the part
+    of the query that BM25's first row holds, see :meth:`PostingsBM25.coverage`.
     """
 
     rows: Ints
     cosine: Floats | None
     bm25: Floats
+    coverage: float = 0.0
 
     def parts(self) -> Floats:
         """Both arms' scores brought to 0..1, the dense arm's first, shape ``(2, len(rows))``."""
@@ -82,19 +91,23 @@ class Candidates(NamedTuple):
         return np.stack([dense, _by_greatest(self.bm25)])
 
 
-def query_weights(parts: Floats, bm25_weights: Floats) -> Floats:
-    """Weights of BM25 as they are for one query: an arm counts for more where its first stands out from its next nine.
+def query_weights(parts: Floats, coverage: float, bm25_weights: Floats) -> Floats:
+    """Weights of BM25 as they are for one query, which tells what either arm knows of it.
 
-    With ``s`` of an arm the square root of its greatest score less the mean of the next nine, ``w`` becomes ``w s_bm25 /
-    (w s_bm25 + (1 - w) s_dense)``. An arm that knows nothing of a query (a model of another language, words that all texts
-    share) has many candidates that are about as good as its first. Measured in docs/adr/0020-fusion-auto.md.
+    An arm counts for more where its first stands out from its next nine: with ``s`` of an arm the square root of its
+    greatest score less the mean of the next nine, ``w`` becomes ``w s_bm25 / (w s_bm25 + (1 - w) s_dense)``. One that knows
+    nothing of a query (a model of another language, words that all texts share) has many candidates that are about as good
+    as its first. BM25 counts for up to three times as much where its first holds all of the query, as it does for names
+    and titles: what people who type those look for is where they stand. Measured in docs/adr/0020-fusion-auto.md.
 
     Args:
         parts: what :meth:`Candidates.parts` gives.
+        coverage: as :class:`Candidates` has it.
     """
     first = np.sort(parts, axis=1)[:, : -_STANDS_OUT_OF - 1 : -1]
     rest = first[:, 1:].mean(axis=1) if first.shape[1] > 1 else np.zeros(len(parts))
-    dense, bm25 = np.sqrt(first[:, 0] - rest)
+    dense, bm25 = np.sqrt(np.maximum(np.round(first[:, 0] - rest, _DECIMALS), 0.0))
+    bm25 *= 1.0 + _MOST_FOR_COVERAGE * max(coverage - _COVERED, 0.0) / (1.0 - _COVERED)
     total = bm25_weights * bm25 + (1.0 - bm25_weights) * dense
     known = total > 0
     weights: Floats = np.where(known, bm25_weights * bm25 / np.where(known, total, 1.0), bm25_weights)
@@ -116,7 +129,7 @@ def convex_combination(
     if not len(candidates.rows):
         return []
     parts = candidates.parts()
-    (bm25_weight,) = _weights(parts, np.array([fusion.bm25_weight]), fusion).tolist()
+    (bm25_weight,) = _weights(parts, candidates, np.array([fusion.bm25_weight]), fusion).tolist()
     parts = parts * np.array([[1.0 - bm25_weight], [bm25_weight]])
     ranking = groups.best(candidates.rows, parts.sum(axis=0), count)
     places = [{code: rank for rank, code in enumerate(groups.codes[arm.rows].tolist(), 1)} for arm in arms]
@@ -133,8 +146,8 @@ def convex_combination(
     ]
 
 
-def _weights(parts: Floats, bm25_weights: Floats, fusion: AppliedFusion) -> Floats:
-    return query_weights(parts, bm25_weights) if fusion.method == "auto" else bm25_weights
+def _weights(parts: Floats, candidates: Candidates, bm25_weights: Floats, fusion: AppliedFusion) -> Floats:
+    return query_weights(parts, candidates.coverage, bm25_weights) if fusion.method == "auto" else bm25_weights
 
 
 def convex_places(candidates: Candidates, bm25_weights: Floats, fusion: AppliedFusion, groups: TextGroups) -> Ints:
@@ -153,7 +166,7 @@ def convex_places(candidates: Candidates, bm25_weights: Floats, fusion: AppliedF
     # Brought into the order of ties first, a stable sort keeps it.
     by_tie = np.argsort(groups.tie_ranks[rows])
     parts = candidates.parts()
-    weights = _weights(parts, bm25_weights, fusion)
+    weights = _weights(parts, candidates, bm25_weights, fusion)
     dense, bm25 = parts[:, by_tie]
     scores = np.outer(1.0 - weights, dense) + np.outer(weights, bm25)
     order = by_tie[np.argsort(-rounded(scores), axis=1, kind="stable")]

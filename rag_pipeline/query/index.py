@@ -160,10 +160,11 @@ class Index:
             raise QueryError(f"document_id: expected a string, got {type(document_id).__name__}")
         return explain_missing(self._reader, text, document_id, mode, where, rerank)
 
-    def document_ids(self, text: str, k: int, mode: Mode = "hybrid", rerank: str | None = "none") -> list[str]:
-        """The documents of the hits that :meth:`search` finds, in their order: quicker when nothing else is wanted."""
+    def hit_documents(self, text: str, k: int, mode: Mode = "hybrid", rerank: str | None = "none") -> list[tuple[str, ...]]:
+        """The documents of each hit that :meth:`search` finds, that of the hit first, then others that hold the same text:
+        quicker when nothing else is wanted."""
         self._check_arguments(text, k, mode)
-        return self._reader.document_ids(text, k, mode, rerank)
+        return self._reader.hit_documents(text, k, mode, rerank)
 
     def rankings(self, text: str, modes: Sequence[Mode], depth: int, bm25_weights: Floats | None = None) -> Rankings:
         """The lists of several modes from one look of each arm, for those who measure: no filter, no reranker.

@@ -45,6 +45,11 @@ class TextGroups:
         code = int(self.codes[row])
         return self._by_code[self._starts[code] : self._starts[code + 1]]
 
+    def shared(self, rows: Ints) -> Ints:
+        """Which of some rows have a text that other rows hold as well, by their places in what was given."""
+        codes = self.codes[rows]
+        return np.flatnonzero(self._starts[codes + 1] - self._starts[codes] > 1)
+
     def best(self, rows: Ints, scores: Floats, count: int) -> Ranking:
         """The best ``count`` distinct texts among rows with scores, each by its best row."""
         scores = rounded(scores)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Collection, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,10 +126,20 @@ class SnapshotReader:
         around = self.passages.around(rows.to_pylist(), count)
         return [hit.model_copy(update=one._asdict()) for hit, one in zip(hits, around, strict=True)]
 
-    def document_ids(self, text: str, k: int, mode: str, rerank: str | None) -> list[str]:
-        """The document of each of the best ``k`` chunks."""
+    def hit_documents(self, text: str, k: int, mode: str, rerank: str | None) -> list[tuple[str, ...]]:
+        """The documents that hold each of the best ``k`` texts, the one that is shown first."""
         ranked = self._rank(text, k, mode, None, rerank)
-        return self.columns.document_ids([one.found.row for one in ranked.reranking.results])
+        return self._holders([one.found.row for one in ranked.reranking.results])
+
+    def _holders(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
+        """For each row the documents that hold its text, its own first."""
+        shared = self.groups.shared(np.asarray(rows, dtype=np.int64)).tolist()
+        like = [self.groups.rows_like(rows[at]).tolist() for at in shared]
+        names = iter(self.columns.document_ids([*rows, *chain.from_iterable(like)]))
+        holders: list[tuple[str, ...]] = [(next(names),) for _ in rows]
+        for at, others in zip(shared, like, strict=True):
+            holders[at] = tuple(dict.fromkeys((*holders[at], *sorted(islice(names, len(others))))))
+        return holders
 
     def explain(self, text: str, k: int, mode: str, where: str | None, rerank: str | None) -> list[Explanation]:
         ranked = self._rank(text, k, mode, where, rerank)
@@ -211,7 +222,7 @@ class SnapshotReader:
         depth = max(k, _CANDIDATES_PER_ARM) if depth is None else depth
         asked = self._ask(text, _arms_of(mode), mask, depth)
         if asked.matches is not None and mode == "hybrid":
-            results = self._fused(asked.arms, asked.query, asked.matches, k)
+            results = self._fused(asked, k)
         else:
             only = asked.arms[mode]
             pairs = zip(only.rows[:k].tolist(), only.scores[:k].tolist(), strict=True)
@@ -245,16 +256,15 @@ class SnapshotReader:
             looks = [self._hybrid_places(rows, asked, cut, bm25_weights) for cut in sorted({_CANDIDATES_PER_ARM, depth})]
             places["hybrid"] = looks[0] if len(looks) == 1 else continued(looks[0], looks[1], self.groups.codes[rows])
         cut = any(len(arm.rows) == depth for arm in asked.arms.values())
-        return Rankings(self.columns.document_ids(rows.tolist()), places, cut)
+        return Rankings(self._holders(rows.tolist()), places, cut)
 
     def _hybrid_places(self, rows: Ints, asked: _Asked, depth: int, bm25_weights: Floats | None) -> Ints:
-        assert asked.matches is not None
         arms = {name: Ranking(arm.rows[:depth], arm.scores[:depth]) for name, arm in asked.arms.items()}
+        asked = asked._replace(arms=arms)
         if self.fusion.method == "rrf":
-            return fused_places(rows, self._fused(arms, asked.query, asked.matches, len(rows)))
+            return fused_places(rows, self._fused(asked, len(rows)))
         weights = np.array([self.fusion.bm25_weight]) if bm25_weights is None else bm25_weights
-        candidates = self._scored([arms[name] for name in ARMS], asked.query, asked.matches)
-        return weighted_places(rows, candidates, weights, self.fusion, self.groups)
+        return weighted_places(rows, self._scored(asked), weights, self.fusion, self.groups)
 
     def terms_of(self, text: str) -> list[str]:
         """The terms that BM25 looks for."""
@@ -289,27 +299,24 @@ class SnapshotReader:
             rows, scores = rows[inside], scores[inside]
         return rows, scores
 
-    def _fused(
-        self, arms: dict[str, Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats], k: int
-    ) -> list[Fused]:
-        ranked = [arms[name] for name in ARMS]
+    def _fused(self, asked: _Asked, k: int) -> list[Fused]:
+        ranked = [asked.arms[name] for name in ARMS]
         if self.fusion.method == "rrf":
             return reciprocal_rank_fusion(ranked, self.groups, self._retrieval.rrf_k, k)
-        candidates = self._scored(ranked, query, matches)
-        return convex_combination(ranked, candidates, self.fusion, self.groups, k)
+        return convex_combination(ranked, self._scored(asked), self.fusion, self.groups, k)
 
-    def _scored(
-        self, arms: list[Ranking], query: npt.NDArray[np.float32] | None, matches: tuple[Ints, Floats]
-    ) -> Candidates:
+    def _scored(self, asked: _Asked) -> Candidates:
         """The rows of both arms, each with its score in either."""
-        rows = np.unique(np.concatenate([arm.rows for arm in arms]))
-        matched, scores = matches
+        rows = np.unique(np.concatenate([asked.arms[name].rows for name in ARMS]))
+        query, (matched, scores) = asked.query, asked.matches or (np.zeros(0, dtype=np.int64), np.zeros(0))
         order = np.argsort(matched)
         at = np.minimum(np.searchsorted(matched[order], rows), max(len(matched) - 1, 0))
         found = matched[order][at] == rows if len(matched) else np.zeros(len(rows), dtype=np.bool_)
         bm25 = np.where(found, scores[order][at], 0.0) if len(matched) else np.zeros(len(rows))
         cosine = self._dense.similarities(query, rows) if query is not None and query.any() and len(rows) else None
-        return Candidates(rows, cosine, bm25)
+        first = asked.arms["bm25"].rows[:1]
+        coverage = self._bm25.coverage(asked.terms, int(self._ordinal_of_row[first[0]])) if len(first) else 0.0
+        return Candidates(rows, cosine, bm25, coverage)
 
     def _hits(self, ranked: _Ranked) -> list[Hit]:
         results = ranked.reranking.results

@@ -102,6 +102,10 @@ def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
         context.reporter.begin(context.corpus.name, "evaluation", 0, "searches")
     results = known.results
     judgement = _judge(context, candidate, known)
+    warnings = judgement.warnings
+    lost = queries.lost(candidate.content.documents) if queries is not None else None
+    if lost is not None and not any(lost in warning for warning in warnings):
+        warnings = (*warnings, lost)
     context.reporter.end(f"{counted(results.queries, 'query')}, {counted(asked, 'search')}")
     return EvaluationReport(
         kind=results.kind,
@@ -113,7 +117,7 @@ def evaluate_candidate(context: RefreshContext) -> EvaluationReport:
         fusion=judgement.fusion,
         figures=judgement.record.figures,
         refusals=judgement.refusals,
-        warnings=judgement.warnings,
+        warnings=warnings,
         accepted=bool(judgement.accepted),
     )
 
@@ -281,7 +285,9 @@ def _judge_step_back(context: RefreshContext, candidate: Candidate, served: Mani
     config, content = context.corpus.evaluation, candidate.content
     if results.kind == "queries":
         before = read_results(context.store, served.hash, results.kind, results.query_set)
-        return judge_step_back(config, before, results, served.snapshot)
+        verdict = judge_step_back(config, before, results, served.snapshot)
+        lost = asked_again(results).lost(content.documents)
+        return verdict.model_copy(update={"details": (*verdict.details, lost)}) if lost is not None else verdict
     before = _served_known_items(context, served)
     removable = context.corpus.safety.max_delete_fraction
     return judge_step_back(config, before, results, served.snapshot, content.documents.keys(), removable)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rag_pipeline.cli import main
 from rag_pipeline.errors import ConfigError, QueryError
 from rag_pipeline.evaluation import compare_snapshots, evaluate, load_query_set, measured
 from rag_pipeline.evaluation.asking import ask
@@ -135,3 +136,18 @@ def test_an_unknown_reranker_is_refused(workspace: Workspace) -> None:
     prepared(workspace).refresh()
     with pytest.raises(QueryError, match="magic"):
         measured(workspace.context().store, workspace.index(), load_query_set(workspace.config()), ["magic"])
+
+
+def test_relevant_documents_that_the_corpus_does_not_have_are_told(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in workspace.environment.items():
+        monkeypatch.setenv(name, value)
+    yaml = "source: {path: files}\nevaluation: {queries: q.jsonl, qrels: r.tsv}\n"
+    folder = workspace.corpus(yaml=yaml, files={"a.md": "# Apples\n\nRed.\n"})
+    (folder / "q.jsonl").write_text('{"_id": 1, "text": "apples"}\n{"_id": 2, "text": "pears"}\n')
+    (folder / "r.tsv").write_text("1\ta.md\t1\n2\tfiles/b.md\t1\n2\tfiles/c.md\t0\n")
+    told = "missing, so that nothing finds them: 1 of the 2 relevant documents (files/b.md)"
+    assert workspace.refresh()["evaluation"].warnings == (told,)
+    assert main(["evaluate", "docs"]) == 0
+    assert capsys.readouterr().err == f"{told}\n"

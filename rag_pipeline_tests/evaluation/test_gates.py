@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ def test_a_worse_candidate_is_refused_and_the_queries_that_fell_are_named(worksp
         assert "'installing' ndcg@10 1.00 -> 0.00" in str(caught.value)
         assert str(caught.value).count("ndcg@10 1.00 -> 0.00") == 5
         assert "--accept-drop" in str(caught.value)
+        assert ("missing, so that nothing finds them: " in str(caught.value)) == (harm != "stemmer")
         assert workspace.index().snapshot == 1
         assert max(map(len, str(caught.value).splitlines())) < 150
     reports = workspace.refresh(accept_drop=True)
@@ -197,6 +199,15 @@ def test_ordinary_edits_pass_the_known_items(workspace: Workspace) -> None:
     report = workspace.refresh()["evaluation"]
     assert report.warnings == ()
     assert workspace.index().snapshot == 3
+
+
+def test_documents_that_came_a_second_time_are_no_step_back(workspace: Workspace) -> None:
+    folder = corpus(workspace, KNOWN)
+    workspace.refresh()
+    shutil.copytree(folder / "files", folder / "files" / "again")
+    report = workspace.refresh()["evaluation"]
+    assert (report.warnings, workspace.index().snapshot) == ((), 2)
+    assert {figures["recall@10"] for figures in report.figures.values()} == {1.0}
 
 
 def test_known_items_are_asked_again_when_a_twentieth_has_changed_since(workspace: Workspace) -> None:

@@ -266,6 +266,18 @@ def test_explain_shows_frequency_document_frequency_and_repetitions(tmp_path: Pa
     assert once[0].idf == pytest.approx(math.log(1 + (2 - 1 + 0.5) / (1 + 0.5)))
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_coverage_is_the_part_of_the_query_that_a_chunk_holds(variant: str, tmp_path: Path) -> None:
+    index = index_of(tmp_path, [["all", "one"], ["all", "two"], ["all", "three"], ["all"]], variant)
+    whole = ["one", "all", "all"]
+    for _ in range(2):  # the second time, terms of many chunks are remembered
+        assert index.coverage(whole, 0) == 1.0
+        assert 0.0 < index.coverage(whole, 1) == index.coverage(["all", "one"], 3) < 0.2
+        assert 0.3 < index.coverage(["one", "elsewhere"], 0) < 0.5
+        assert index.coverage([], 0) == index.coverage(["elsewhere"], 0) == 0.0
+        index.candidates(whole)
+
+
 def test_a_query_of_ten_thousand_words_costs_little_more_than_its_distinct_terms(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     corpus = [[f"word{n}" for n in random.integers(0, 3000, 30)] for _ in range(2000)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rag_pipeline.query import Index
-from rag_pipeline.query.index import MODES
-from rag_pipeline.query.rankings import ABSENT, Rankings, continued
+from rag_pipeline.query.index import DEFAULT_MEMORY_BUDGET, MODES
+from rag_pipeline.query.rankings import ABSENT, Rankings, continued, folded
 from rag_pipeline_tests.conftest import Workspace
 
 WORDS = ("lighthouse", "mill", "bridge", "harbour", "granary", "tower", "canal")
@@ -42,21 +42,47 @@ def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_every_mode_has_the_documents_of_a_search_in_its_order(index: Index, query: str) -> None:
+def test_every_mode_has_the_hits_of_a_search_in_its_order(index: Index, query: str) -> None:
     rankings = index.rankings(query, MODES, 150)
     for mode in MODES:
-        searched = list(dict.fromkeys(index.document_ids(query, 100, mode)))
-        assert rankings.ordered(mode)[: len(searched)] == searched
+        searched = index.hit_documents(query, 100, mode)
+        assert [names[0] for names in searched] == [hit.document_id for hit in index.search(query, 100, mode)]
+        assert rankings.hits(mode)[: len(searched)] == searched
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_ranks_of_documents_are_their_places_in_the_list(index: Index, query: str) -> None:
     rankings = index.rankings(query, MODES, 100)
-    wanted = [f"{number:03}.md" for number in range(0, 240, 7)] + ["absent.md"]
+    twins = [f"twin{number}.md" for number in range(5)]
+    for wanted in ([f"{number:03}.md" for number in range(0, 240, 7)] + ["absent.md"], twins[3:], ["twin1.md", "001.md"]):
+        for mode in MODES:
+            ordered = folded(rankings.hits(mode), wanted)
+            expected = [ordered.index(name) + 1 if name in ordered else 0 for name in wanted]
+            assert rankings.document_ranks(mode, wanted).tolist() == [expected]
+
+
+@pytest.mark.parametrize("memory_budget", [DEFAULT_MEMORY_BUDGET, 0])
+def test_a_hit_stands_for_all_documents_that_hold_its_text(tmp_path: Path, memory_budget: int) -> None:
+    workspace = Workspace(tmp_path)
+    pages = {f"{n}/{name}.txt": f"The {name} by the river.\n" for n in range(3) for name in WORDS}
+    workspace.corpus(files=pages)
+    workspace.refresh()
+    index = workspace.index(memory_budget=memory_budget)
+    mills = [f"{n}/mill.txt" for n in range(3)]
+    rankings = index.rankings("mill", MODES, 100)
     for mode in MODES:
-        ordered = rankings.ordered(mode)
-        expected = [ordered.index(name) + 1 if name in ordered else 0 for name in wanted]
-        assert rankings.document_ranks(mode, wanted).tolist() == [expected]
+        assert set(index.hit_documents("mill", 1, mode)[0]) == set(mills)
+        assert rankings.document_ranks(mode, mills).tolist() == [[1, 2, 3]]
+        assert [rankings.document_ranks(mode, [name]).tolist() for name in mills] == [[[1]]] * 3
+    second = index.search("mill", 2, "vector")[1].document_id
+    assert rankings.document_ranks("vector", [second]).tolist() == [[2]]
+
+
+def test_documents_are_listed_at_their_best_hits() -> None:
+    hits = [("a", "x"), ("b",), ("a",), ("c", "y", "z"), ("c",), ("d",)]
+    assert folded(hits, []) == ["a", "b", "c", "d"]
+    assert folded(hits, ["z", "b"]) == ["a", "b", "z", "d"]
+    assert folded(hits, ["y", "x", "z"]) == ["x", "b", "y", "z", "d"]
 
 
 def test_the_weight_in_force_is_one_of_many(tmp_path: Path) -> None:
@@ -78,5 +104,7 @@ def test_a_deeper_look_only_adds_to_the_end() -> None:
 
 
 def test_the_shortest_list_tells_whether_to_look_deeper() -> None:
-    rankings = Rankings(["a", "a", "b"], {"bm25": np.array([[0, 1, ABSENT]]), "vector": np.array([[0, 2, 1]])}, cut=True)
+    rankings = Rankings(
+        [("a",), ("a", "b"), ("b",)], {"bm25": np.array([[0, 1, ABSENT]]), "vector": np.array([[0, 2, 1]])}, cut=True
+    )
     assert rankings.fewest_documents() == 1

@@ -153,6 +153,26 @@ class PostingsBM25:
                 matches.append(TermMatch(term, frequency, postings.document_frequency, idf, contribution))
         return matches
 
+    def coverage(self, query: Sequence[str], ordinal: int) -> float:
+        """The part of a query that a chunk holds, from 0 to 1: rare terms are more of it than frequent ones.
+
+        Each distinct term counts with Lucene's idf, whatever the variant; one that no chunk has is the rarest.
+        """
+        distinct = list(dict.fromkeys(query))
+        frequent = {term: known for term in distinct if (known := self._frequent.get(term)) is not None}
+        rare = self._postings([term for term in distinct if term not in frequent])
+        held = total = 0.0
+        for term in distinct:
+            found = frequent.get(term) or rare.get(term)
+            idf = _positive_idf(found.document_frequency if found is not None else 0, self.corpus_size)
+            total += idf
+            if isinstance(found, _FrequentTerm):
+                held += idf if found.gains[ordinal] > 0 else 0.0
+            elif found is not None:
+                place = int(np.searchsorted(found.ordinals, ordinal))
+                held += idf if ordinal in found.ordinals[place : place + 1] else 0.0
+        return held / total if total else 0.0
+
     _absent_gain = 0.0
     """What a term adds, times its idf, to every chunk whether it holds the term or not."""
 
@@ -245,6 +265,10 @@ class PostingsBM25:
         return postings._replace(ordinals=postings.ordinals + base) if base else postings
 
 
+def _positive_idf(document_frequency: int, corpus_size: int) -> float:
+    return math.log(1 + (corpus_size - document_frequency + 0.5) / (document_frequency + 0.5))
+
+
 class PostingsOkapi(PostingsBM25, BM25Okapi):  # type: ignore[misc]  # rank_bm25 has no types
     """rank_bm25.BM25Okapi: terms in more than half of the chunks get epsilon times the mean idf."""
 
@@ -280,7 +304,7 @@ class PostingsLucene(PostingsOkapi):
     """BM25Okapi with the idf of Lucene's BM25Similarity, ``ln(1 + (N - df + 0.5) / (df + 0.5))``."""
 
     def _idf(self, document_frequency: int) -> float:
-        return math.log(1 + (self.corpus_size - document_frequency + 0.5) / (document_frequency + 0.5))
+        return _positive_idf(document_frequency, self.corpus_size)
 
 
 class PostingsBM25L(PostingsBM25, BM25L):  # type: ignore[misc]  # rank_bm25 has no types
