@@ -66,6 +66,11 @@ class Analyzer:
         telling = [term for term in terms if term not in self._stop_terms]
         return telling or terms
 
+    def is_name(self, text: str) -> bool:
+        """Whether a text is nothing but one name as programmers write them, such as ``get_user`` or ``src/app.py``."""
+        tokens = tokens_of([text]).texts.to_pylist()
+        return len(tokens) == 1 and len(list(words_of(tokens[0], self.language))) > 1
+
     def terms(self, text: str) -> list[str]:
         """The terms of one text, such as a query, in their order and as often as they occur."""
         terms: list[str] = self.analyze([text])[0].as_py()

@@ -18,7 +18,7 @@ _STANDS_OUT_OF = 10
 
 _COVERED = 0.8
 """Up to this part of a query, what BM25's first holds of it says little: questions reach it, titles and names exceed it."""
-_MOST_FOR_COVERAGE = 2.0
+_MOST_FOR_COVERAGE, _MOST_FOR_A_NAME = 2.0, 23.0
 
 _DECIMALS = 12
 """What is less is the noise of floating point, and an arm whose scores are all the same."""
@@ -76,14 +76,14 @@ def reciprocal_rank_fusion(arms: list[Ranking], groups: TextGroups, k: int, coun
 class Candidates(NamedTuple):
     """The rows that any arm ranked, with the scores of both arms for all of them, shape ``(len(rows),)``.
 
-    ``bm25`` is 0 for a row without a query term; ``cosine`` is None when the query has no vector. ``coverage`` is the part
-    of the query that BM25's first row holds, see :meth:`PostingsBM25.coverage`.
+    ``bm25`` is 0 for a row without a query term; ``cosine`` is None when the query has no vector. ``bm25_factor`` is what
+    :func:`factor_of` gives.
     """
 
     rows: Ints
     cosine: Floats | None
     bm25: Floats
-    coverage: float = 0.0
+    bm25_factor: float = 1.0
 
     def parts(self) -> Floats:
         """Both arms' scores brought to 0..1, the dense arm's first, shape ``(2, len(rows))``."""
@@ -91,23 +91,37 @@ class Candidates(NamedTuple):
         return np.stack([dense, _by_greatest(self.bm25)])
 
 
-def query_weights(parts: Floats, coverage: float, bm25_weights: Floats) -> Floats:
+def factor_of(coverage: float, is_name: bool) -> float:
+    """How much more BM25 counts for a query of which its first row holds nearly all, as it does of names and titles.
+
+    What people who type those look for is where they stand. Up to three times as much, and up to 24 times where the query
+    is one name such as ``Get-Item``: it stands in few places, and to a model it is much like ``New-Item``. Measured in
+    docs/adr/0020-fusion-auto.md.
+
+    Args:
+        coverage: the part of the query that BM25's first row holds, see :meth:`PostingsBM25.coverage`.
+        is_name: see :meth:`Analyzer.is_name`.
+    """
+    most = _MOST_FOR_A_NAME if is_name else _MOST_FOR_COVERAGE
+    return 1.0 + most * max(coverage - _COVERED, 0.0) / (1.0 - _COVERED)
+
+
+def query_weights(parts: Floats, bm25_factor: float, bm25_weights: Floats) -> Floats:
     """Weights of BM25 as they are for one query, which tells what either arm knows of it.
 
     An arm counts for more where its first stands out from its next nine: with ``s`` of an arm the square root of its
     greatest score less the mean of the next nine, ``w`` becomes ``w s_bm25 / (w s_bm25 + (1 - w) s_dense)``. One that knows
     nothing of a query (a model of another language, words that all texts share) has many candidates that are about as good
-    as its first. BM25 counts for up to three times as much where its first holds all of the query, as it does for names
-    and titles: what people who type those look for is where they stand. Measured in docs/adr/0020-fusion-auto.md.
+    as its first. Measured in docs/adr/0020-fusion-auto.md.
 
     Args:
         parts: what :meth:`Candidates.parts` gives.
-        coverage: as :class:`Candidates` has it.
+        bm25_factor: what s_bm25 is multiplied by, see :func:`factor_of`.
     """
     first = np.sort(parts, axis=1)[:, : -_STANDS_OUT_OF - 1 : -1]
     rest = first[:, 1:].mean(axis=1) if first.shape[1] > 1 else np.zeros(len(parts))
     dense, bm25 = np.sqrt(np.maximum(np.round(first[:, 0] - rest, _DECIMALS), 0.0))
-    bm25 *= 1.0 + _MOST_FOR_COVERAGE * max(coverage - _COVERED, 0.0) / (1.0 - _COVERED)
+    bm25 *= bm25_factor
     total = bm25_weights * bm25 + (1.0 - bm25_weights) * dense
     known = total > 0
     weights: Floats = np.where(known, bm25_weights * bm25 / np.where(known, total, 1.0), bm25_weights)
@@ -147,7 +161,7 @@ def convex_combination(
 
 
 def _weights(parts: Floats, candidates: Candidates, bm25_weights: Floats, fusion: AppliedFusion) -> Floats:
-    return query_weights(parts, candidates.coverage, bm25_weights) if fusion.method == "auto" else bm25_weights
+    return query_weights(parts, candidates.bm25_factor, bm25_weights) if fusion.method == "auto" else bm25_weights
 
 
 def convex_places(candidates: Candidates, bm25_weights: Floats, fusion: AppliedFusion, groups: TextGroups) -> Ints:

@@ -23,10 +23,19 @@ from rag_pipeline.index.snapshot import open_vector_table, read_manifest, read_p
 from rag_pipeline.index.store import CorpusStore
 from rag_pipeline.index.vector_table import filter_columns, has_parents
 from rag_pipeline.lance import bucket_errors, damage_as_store_error
+from rag_pipeline.query.asked import Asked
 from rag_pipeline.query.dense import NOTHING, DenseArm, MatrixArm, TableArm
 from rag_pipeline.query.explanation import ArmScore, Explanation, RerankEffect, TermScore
 from rag_pipeline.query.filters import RowFilter
-from rag_pipeline.query.fusion import ARMS, Candidates, Fused, convex_combination, fusion_of, reciprocal_rank_fusion
+from rag_pipeline.query.fusion import (
+    ARMS,
+    Candidates,
+    Fused,
+    convex_combination,
+    factor_of,
+    fusion_of,
+    reciprocal_rank_fusion,
+)
 from rag_pipeline.query.hits import HitColumns, MemoryColumns, TableColumns, hit_columns, indexed_text, make_hit
 from rag_pipeline.query.missing import RankedRows
 from rag_pipeline.query.passages import Passages
@@ -57,15 +66,6 @@ class _Ranked(NamedTuple):
     query: npt.NDArray[np.float32] | None
     mask: npt.NDArray[np.bool_] | None
     depth: int
-
-
-class _Asked(NamedTuple):
-    """What the arms gave, and what they were asked with; ``matches`` are all rows with a query term and their scores."""
-
-    arms: dict[str, Ranking]
-    terms: list[str]
-    query: npt.NDArray[np.float32] | None
-    matches: tuple[Ints, Floats] | None
 
 
 class SnapshotReader:
@@ -229,7 +229,7 @@ class SnapshotReader:
             results = [Fused(row, score, (rank,), (score,)) for rank, (row, score) in enumerate(pairs, 1)]
         return _Ranked(as_fused(results), asked.arms, asked.terms, asked.query, mask, depth)
 
-    def _ask(self, text: str, wanted: Collection[str], mask: npt.NDArray[np.bool_] | None, depth: int) -> _Asked:
+    def _ask(self, text: str, wanted: Collection[str], mask: npt.NDArray[np.bool_] | None, depth: int) -> Asked:
         """The first ``depth`` of each arm that is wanted."""
         terms = self.terms_of(text)
         query = self._embedder.embed_query(text) if "vector" in wanted and visible(text) else None
@@ -239,7 +239,7 @@ class SnapshotReader:
             arms["vector"] = self._dense.best(query, depth, self.groups, mask) if query is not None else NOTHING
         if matches is not None:
             arms["bm25"] = self.groups.best(*matches, depth)
-        return _Asked(arms, terms, query, matches)
+        return Asked(arms, terms, self._analyzer.is_name(text), query, matches)
 
     def rankings(self, text: str, modes: Sequence[str], depth: int, bm25_weights: Floats | None = None) -> Rankings:
         """The chunks that the arms find among their first ``depth``, and their places in the list of each mode.
@@ -258,7 +258,7 @@ class SnapshotReader:
         cut = any(len(arm.rows) == depth for arm in asked.arms.values())
         return Rankings(self._holders(rows.tolist()), places, cut)
 
-    def _hybrid_places(self, rows: Ints, asked: _Asked, depth: int, bm25_weights: Floats | None) -> Ints:
+    def _hybrid_places(self, rows: Ints, asked: Asked, depth: int, bm25_weights: Floats | None) -> Ints:
         arms = {name: Ranking(arm.rows[:depth], arm.scores[:depth]) for name, arm in asked.arms.items()}
         asked = asked._replace(arms=arms)
         if self.fusion.method == "rrf":
@@ -299,24 +299,24 @@ class SnapshotReader:
             rows, scores = rows[inside], scores[inside]
         return rows, scores
 
-    def _fused(self, asked: _Asked, k: int) -> list[Fused]:
+    def _fused(self, asked: Asked, k: int) -> list[Fused]:
         ranked = [asked.arms[name] for name in ARMS]
         if self.fusion.method == "rrf":
             return reciprocal_rank_fusion(ranked, self.groups, self._retrieval.rrf_k, k)
         return convex_combination(ranked, self._scored(asked), self.fusion, self.groups, k)
 
-    def _scored(self, asked: _Asked) -> Candidates:
+    def _scored(self, asked: Asked) -> Candidates:
         """The rows of both arms, each with its score in either."""
-        rows = np.unique(np.concatenate([asked.arms[name].rows for name in ARMS]))
-        query, (matched, scores) = asked.query, asked.matches or (np.zeros(0, dtype=np.int64), np.zeros(0))
-        order = np.argsort(matched)
-        at = np.minimum(np.searchsorted(matched[order], rows), max(len(matched) - 1, 0))
-        found = matched[order][at] == rows if len(matched) else np.zeros(len(rows), dtype=np.bool_)
-        bm25 = np.where(found, scores[order][at], 0.0) if len(matched) else np.zeros(len(rows))
+        rows, query = asked.rows(), asked.query
         cosine = self._dense.similarities(query, rows) if query is not None and query.any() and len(rows) else None
+        return Candidates(rows, cosine, asked.bm25_of(rows), self._bm25_factor(asked))
+
+    def _bm25_factor(self, asked: Asked) -> float:
         first = asked.arms["bm25"].rows[:1]
-        coverage = self._bm25.coverage(asked.terms, int(self._ordinal_of_row[first[0]])) if len(first) else 0.0
-        return Candidates(rows, cosine, bm25, coverage)
+        if not len(first):
+            return 1.0
+        coverage = self._bm25.coverage(asked.terms, int(self._ordinal_of_row[first[0]]))
+        return factor_of(coverage, asked.is_name)
 
     def _hits(self, ranked: _Ranked) -> list[Hit]:
         results = ranked.reranking.results

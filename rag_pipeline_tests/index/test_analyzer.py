@@ -318,3 +318,15 @@ def test_stop_words_stay_in_the_index() -> None:
 def test_a_language_without_a_list_has_no_stop_words() -> None:
     analyzer = Analyzer(LexicalConfig(language="none"))
     assert analyzer.query_terms("how do I") == ["how", "do", "i"]
+
+
+@pytest.mark.parametrize(
+    "name", ["New-Item", "get_user", "getUser", "src/app.py", "--where", " `C++17` ", "v1.2.3", "e-mail"]
+)
+def test_a_name_is_known_as_one(name: str) -> None:
+    assert ENGLISH.is_name(name)
+
+
+@pytest.mark.parametrize("text", ["item", "new item", "get_user and set_user", "部署流程", "การติดตั้ง", "42", "", "!?"])
+def test_words_and_sentences_are_no_names(text: str) -> None:
+    assert not ENGLISH.is_name(text)

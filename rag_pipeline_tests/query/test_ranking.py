@@ -12,6 +12,7 @@ from rag_pipeline.query.fusion import (
     Candidates,
     convex_combination,
     convex_places,
+    factor_of,
     query_weights,
     reciprocal_rank_fusion,
 )
@@ -101,33 +102,40 @@ def test_convex_fusion_of_nothing_is_nothing() -> None:
 def test_an_arm_whose_first_stands_out_counts_for_more() -> None:
     clear, vague = [1.0, 0.1, 0.0, 0.0], [1.0, 0.9, 0.9, 0.8]
     halves = np.array([0.5])
-    assert query_weights(np.array([clear, vague]), 0.0, halves) < 0.3
-    assert query_weights(np.array([vague, clear]), 0.0, halves) > 0.7
-    assert query_weights(np.array([clear, clear]), 0.0, halves) == pytest.approx(0.5)
+    assert query_weights(np.array([clear, vague]), 1.0, halves) < 0.3
+    assert query_weights(np.array([vague, clear]), 1.0, halves) > 0.7
+    assert query_weights(np.array([clear, clear]), 1.0, halves) == pytest.approx(0.5)
 
 
 def test_an_arm_in_which_all_are_alike_is_left_out() -> None:
     flat, silent, clear = [1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.5, 0.0]
-    assert query_weights(np.array([flat, clear]), 0.0, np.array([0.2])) == 1.0
-    assert query_weights(np.array([clear, silent]), 0.0, np.array([0.8])) == 0.0
-    assert query_weights(np.array([flat, silent]), 0.0, np.array([0.3])) == 0.3
+    assert query_weights(np.array([flat, clear]), 1.0, np.array([0.2])) == 1.0
+    assert query_weights(np.array([clear, silent]), 1.0, np.array([0.8])) == 0.0
+    assert query_weights(np.array([flat, silent]), 1.0, np.array([0.3])) == 0.3
 
 
 def test_scores_that_differ_by_rounding_are_alike() -> None:
     alike = [0.1 + 0.2, *[0.3] * 6, 0.1 + 0.2, *[0.3] * 2]
-    assert query_weights(np.array([[1.0, 0.5] * 5, alike]), 0.0, np.array([0.65])) == 0.0
-    assert query_weights(np.array([[1.0, 0.5] * 5, [0.7] * 10]), 0.0, np.array([0.65])) == 0.0
+    assert query_weights(np.array([[1.0, 0.5] * 5, alike]), 1.0, np.array([0.65])) == 0.0
+    assert query_weights(np.array([[1.0, 0.5] * 5, [0.7] * 10]), 1.0, np.array([0.65])) == 0.0
 
 
 def test_bm25_counts_for_up_to_three_times_as_much_where_its_first_holds_all_of_the_query() -> None:
     parts, halves = np.array([[1.0, 0.5, 0.0], [1.0, 0.5, 0.0]]), np.array([0.5])
-    covered = {part: float(query_weights(parts, part, halves)[0]) for part in (0.0, 0.8, 0.9, 1.0)}
+    covered = {part: float(query_weights(parts, factor_of(part, False), halves)[0]) for part in (0.0, 0.8, 0.9, 1.0)}
     assert covered == pytest.approx({0.0: 0.5, 0.8: 0.5, 0.9: 2 / 3, 1.0: 0.75})
 
 
-@given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=2, max_size=2), st.floats(0, 1), st.floats(0, 1))
-def test_a_weight_stays_a_weight_and_its_ends_stay_ends(parts: list[list[float]], weight: float, coverage: float) -> None:
-    found = query_weights(np.array(parts), coverage, np.array([0.0, weight, 1.0]))
+def test_bm25_all_but_decides_where_a_name_stands_whole() -> None:
+    assert factor_of(1.0, True) == pytest.approx(24.0)
+    assert factor_of(0.8, True) == factor_of(0.0, True) == 1.0
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=2, max_size=2), st.floats(0, 1), st.floats(1, 24)
+)
+def test_a_weight_stays_a_weight_and_its_ends_stay_ends(parts: list[list[float]], weight: float, factor: float) -> None:
+    found = query_weights(np.array(parts), factor, np.array([0.0, weight, 1.0]))
     assert (found >= 0).all()
     assert (found <= 1).all()
     assert found[0] <= found[1] + 1e-12
