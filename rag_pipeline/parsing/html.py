@@ -18,7 +18,10 @@ from rag_pipeline.parsing.no_text import ONLY_MARKUP
 MEDIA_TYPE = "text/html"
 
 _XHTML = re.compile(
-    r"\s*<\?xml\b|[^>]*?(?:<!--.*?-->|<!doctype[^>]*>|\s)*<html\b[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL
+    r"""(?isx)
+    \s*<\?xml\b
+    | [^>]*? (?: <!--(?:(?!-->).)*--> | <!doctype[^>\[]*(?:\[[^\]]*\]\s*)?> | \s )* <html\b[^>]*\sxmlns\s*=
+    """
 )
 # XHTML may write empty elements in short, which HTML takes for the start of one.
 _SHORT_ELEMENT = re.compile(
@@ -41,7 +44,6 @@ def parse_html(html: str) -> Parsed:
     Raises:
         ParseError: the page shows no text.
     """
-    html = _INTERNAL_SUBSET.sub(r"\1>", html, count=1)
     if _XHTML.match(html[:_HEAD]):
         html = as_html(html)
     if "<frameset" in html.lower():
@@ -81,7 +83,7 @@ def _parser(html: str) -> Any:
         from selectolax.lexbor import LexborHTMLParser
     except ImportError:
         raise MissingExtraError("selectolax", "pipeline", "Reading HTML") from None
-    return LexborHTMLParser(limit_markup(html))
+    return LexborHTMLParser(limit_markup(_INTERNAL_SUBSET.sub(r"\1>", html, count=1)))
 
 
 def _metadata(parser: Any) -> dict[str, str]:

@@ -32,7 +32,7 @@ _RST = frozenset({".rst", ".rest"})
 _SAVED_BY_OFFICE = frozenset({".doc", ".xls", ".ppt"})
 """Programs save HTML under these names, and .xls with values between tabs or commas, too."""
 _HTML_START = re.compile(
-    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL
 )
 _HTML_HEAD_BYTES = 4096
 _LIKE_A_PAGE = "looks like an HTML page, such as a server's error"

@@ -62,10 +62,10 @@ class SecondReader:
 
     def is_blank(self, number: int) -> bool:
         """Whether a page, in which PDFium finds nothing, has no content: no stream, or sound ones that show nothing."""
-        from pypdf.generic import ContentStream
-
         try:
             reader = self._reader()
+            from pypdf.generic import ContentStream
+
             contents = reader.pages[number - 1].get("/Contents")
             if contents is None:
                 return True

@@ -68,6 +68,12 @@ class TestBooks:
             ("Fares",), ("The & Ports",), ("The & Ports", "The South"),
         ]  # fmt: skip
 
+    def test_declarations_of_a_chapter_are_no_text(self) -> None:
+        page = (
+            '<!DOCTYPE html [<!ENTITY b "bee">]><html xmlns="http://www.w3.org/1999/xhtml"><body><p>North.</p></body></html>'
+        )
+        assert read(book({"a.xhtml": page}), "a.epub").text == "North."
+
     def test_damaged_contents_take_nothing_from_a_book(self) -> None:
         item = '<item id="nav" href="nav.xhtml" properties="nav"/>'
         for members in ({}, {"OPS/nav.xhtml": "<html><nav"}):

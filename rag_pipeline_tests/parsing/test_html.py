@@ -270,9 +270,18 @@ def test_hostile_pages_end_in_seconds_and_keep_their_text(page: str) -> None:
 
 
 class TestOtherPages:
+    def test_many_comments_before_a_page_cost_no_more_than_they_are_long(self) -> None:
+        """Where they could be told apart in several ways, the time would double with each."""
+        page = "<!-- a --> " * 300 + "<p>words</p>"
+        assert text(page) == "words"
+        with pytest.raises(ParseError, match="does not look like one"):
+            parse(page.encode(), "a.pdf")
+
     def test_declarations_of_a_document_type_are_no_text(self) -> None:
         page = '<!DOCTYPE html [<!ENTITY b "bee"> <!ENTITY % x SYSTEM "http://example.org/x">]><html><p>words</p></html>'
         assert text(page) == "words"
+        of_xhtml = page.replace("<html>", '<html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head>')
+        assert text(of_xhtml) == "words"
 
     def test_empty_elements_of_xhtml_swallow_nothing(self) -> None:
         page = (

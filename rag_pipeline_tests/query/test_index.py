@@ -182,6 +182,19 @@ def test_explain_adds_up(index: Index) -> None:
             assert sum(term.contribution for term in one.terms) == pytest.approx(one.bm25.score)
 
 
+def test_a_query_that_is_one_name_is_all_but_bm25s(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    names = [f"{verb}-{noun}" for verb in ("Get", "Set", "New") for noun in ("Item", "Alias", "Process", "Service", "Job")]
+    workspace.corpus(files={f"{name}.md": f"# {name}\n\nThe command {name}, one of {len(names)}.\n" for name in names})
+    workspace.refresh()
+    index = workspace.index()
+    of_name, of_words = (index.explain(text, k=1)[0] for text in ("New-Item", "new item"))
+    assert of_name.hit.source == of_words.hit.source == "New-Item.md"
+    assert of_name.bm25_weight is not None
+    assert of_words.bm25_weight is not None
+    assert of_name.bm25_weight > 0.95 > of_words.bm25_weight
+
+
 def test_reciprocal_ranks_fuse_with_k_60(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     workspace.corpus(yaml="source: {path: files}\nretrieval: {fusion: rrf}\n", files=PAGES)
